@@ -1,4 +1,5 @@
-//! Users and permissions that the differential tests do not cover: files, settings, other clients, statistics.
+//! Users and permissions: cases that the differential tests do not cover, such as files, settings, other clients and
+//! statistics.
 
 use crate::harness::{Client, TestServer};
 use keylatch::internals::config::load;
@@ -19,7 +20,7 @@ fn server_with_file(dir: &tempfile::TempDir, users: &str) -> TestServer {
     TestServer::start_with(&[("dir", dir.path().to_str().expect("a plain path")), ("aclfile", "users.acl")])
 }
 
-/// Returns why a server with these settings does not start.
+/// Returns the error with which a server with these settings fails to start.
 fn refusal(settings: &str) -> String {
     let mut config = load(None, Some(settings.as_bytes()), b"").expect("valid settings");
     (config.port, config.bind) = (0, vec!["127.0.0.1".into()]);

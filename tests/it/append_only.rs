@@ -1,4 +1,4 @@
-//! The append-only file: what was written is there after a restart or a crash, and a damaged end is cut and kept.
+//! The append-only file: written data survives a restart or a crash, and a damaged end is cut off and kept.
 
 mod faults;
 
@@ -14,7 +14,7 @@ use crate::log::rows::{STORIES, call_all};
 
 const ON: [(&str, &str); 1] = [("appendonly", "yes")];
 
-/// Returns the names in the directory of the append-only file, in order.
+/// Returns the sorted names in the directory of the append-only file.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir.join("appendonlydir")).expect("a directory");
     let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text"));
@@ -23,7 +23,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// Returns the path of the last increment.
+/// Returns the path of the last incremental file.
 fn increment(dir: &Path) -> PathBuf {
     let last = names(dir).into_iter().rfind(|name| name.ends_with(".incr.aof"));
     dir.join("appendonlydir").join(last.expect("an increment"))
@@ -40,7 +40,7 @@ pub(crate) fn copy(from: &Path) -> tempfile::TempDir {
     to
 }
 
-/// Stops a server, starts another one with its files, and asserts that it has the same keys.
+/// Restarts a server with its files, and asserts that the new one has the same keys.
 #[track_caller]
 fn assert_restarted(dir: &Path, server: TestServer) -> TestServer {
     let twin = start_in(copy_of_end(dir, &server).path(), &ON);
@@ -51,7 +51,7 @@ fn assert_restarted(dir: &Path, server: TestServer) -> TestServer {
     again
 }
 
-/// Returns a copy of the files as they are once all of the log is written.
+/// Returns a copy of the files once all of the log is written.
 pub(crate) fn copy_of_end(dir: &Path, server: &TestServer) -> tempfile::TempDir {
     let mut client = server.client();
     let reply = client.call("WAITAOF 1 0 0");
@@ -220,7 +220,7 @@ fn a_damaged_manifest_is_refused_until_the_line_with_its_checksum_is_removed() {
     };
     fs::write(&path, lines(&damaged)).expect("writable");
     assert_eq!(start_in(twin.path(), &ON).client().call("EXISTS k"), ":0", "the increment was history");
-    // The whole manifest is read with its checksum or without, whatever the setting is.
+    // The whole manifest is read with or without its checksum, whatever the setting.
     for text in [text.clone(), lines(&text)] {
         fs::write(dir.path().join("appendonlydir/appendonly.aof.manifest"), text).expect("writable");
         start_in(dir.path(), &[ON[0], ("aof-checksum", "no")]).client().expect(&[("GET k", "$1 v")]);
@@ -273,7 +273,7 @@ fn a_file_that_grows_is_rewritten_by_itself() {
     let mut client = server.client();
     let many: Vec<String> = (0..2000).map(|number| format!("SET k {number}")).collect();
     client.pipeline(&many);
-    wait_until(|| client.info("aof_rewrites") == "2"); // with that of the start
+    wait_until(|| client.info("aof_rewrites") == "2"); // including the rewrite of the start
     assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
     assert_restarted(dir.path(), server);
 }
@@ -295,7 +295,7 @@ fn fences_of_locks_grow_over_a_restart_though_the_clock_was_set_back() {
     }
 }
 
-/// Writes commands as an append-only file of one increment.
+/// Writes commands as an append-only file with one incremental file.
 fn write_increment(dir: &Path, content: &[u8]) {
     let parts = dir.join("appendonlydir");
     fs::create_dir(&parts).expect("writable");
@@ -346,7 +346,7 @@ fn timestamps_begin_when_they_are_asked_for_and_checksums_end_with_the_next_incr
     let before = written("SET a 1");
     assert!(before.starts_with("#HDR:") && !before.contains("#TS:"), "{before}");
     written("CONFIG SET aof-timestamp-enabled yes aof-checksum no");
-    // It is told by another thread: the next but one write has it at the latest.
+    // Another thread reports it: the next write but one has it at the latest.
     wait_until(|| written("SET a 2").contains("#TS:1700000000\r\n"));
     assert!(written("SET a 3")[before.len()..].contains("#HDR:"), "a file has them all, or none");
     client.expect(&[("BGREWRITEAOF", "+Background append only file rewriting started")]);
@@ -388,7 +388,7 @@ fn a_rewrite_is_given_up_when_the_file_is_turned_off() {
     client.expect(&[("CONFIG SET appendonly no", "+OK")]);
     assert_eq!(client.info("aof_rewrite_in_progress"), "0");
     wait_until(|| client.info("aof_enabled") == "0");
-    // It is as if it had ended.
+    // The cancelled rewrite counts as ended.
     client.expect(&[("CONFIG SET rdb-key-save-delay 0", "+OK"), ("SAVE", "+OK")]);
     client.expect(&[("BGREWRITEAOF", "+Background append only file rewriting started")]);
     wait_until(|| client.info("aof_rewrite_in_progress") == "0");
@@ -408,12 +408,12 @@ fn a_rewrite_that_is_scheduled_is_dropped_when_the_file_is_turned_off() {
     assert_eq!(client.info("aof_rewrite_scheduled"), "1");
     client.expect(&[("CONFIG SET appendonly no", "+OK")]);
     assert_eq!(client.info("aof_rewrite_scheduled"), "0");
-    // Another one is not dropped by other settings.
+    // A rewrite scheduled by then is not dropped by other settings.
     client.expect(&[scheduled, ("CONFIG SET appendonly no maxmemory 0", "+OK")]);
     assert_eq!(client.info("aof_rewrite_scheduled"), "1");
     client.expect(&[("CONFIG SET appendonly yes", "+OK"), ("CONFIG SET appendonly no", "+OK")]);
     assert_eq!(client.info("aof_rewrite_scheduled"), "0");
-    client.expect(&[("FLUSHALL", "+OK")]); // gives the save up
+    client.expect(&[("FLUSHALL", "+OK")]); // drops the save
     wait_until(|| client.info("aof_enabled") == "0");
     assert_eq!(client.info("aof_rewrites"), rewrites);
 }
@@ -449,7 +449,7 @@ fn waitaof_does_not_count_a_file_that_was_turned_off_but_is_not_ended_yet() {
     let refused = "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
     client.expect(&[("CONFIG SET appendonly no", "+OK"), ("WAITAOF 1 0 0", refused)]);
     client.expect(&[("CONFIG SET appendonly yes", "+OK"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
-    client.expect(&[("FLUSHALL", "+OK")]); // gives the save up
+    client.expect(&[("FLUSHALL", "+OK")]); // drops the save
 }
 
 #[test]
@@ -475,10 +475,10 @@ fn two_servers_do_not_write_the_same_append_only_file() {
         builder.start_blocking().err().expect("refused").to_string()
     };
     assert!(refused().contains("another running server has"), "{}", refused());
-    // As with Redis, others may have files of another name beside.
+    // As with Redis, files with another name may lie in the same directory.
     let beside = start_in(dir.path(), &[("appendonly", "yes"), ("appendfilename", "other.aof")]);
     beside.client().expect(&[("SET k beside", "+OK")]);
-    // Neither does one that begins later.
+    // A server that enables the file later does not get it either.
     let other = start_in(dir.path(), &[]);
     let mut client = other.client();
     client.expect(&[("CONFIG SET appendonly yes", "+OK"), ("SET k other", "+OK")]);
@@ -536,7 +536,7 @@ fn a_second_process_in_the_same_directory_ends_with_an_error_and_the_death_of_th
     third.client().expect(&[("GET k", "$1 v")]);
 }
 
-/// Starts a server with the files of a disk, at a date.
+/// Starts a server with the files of a disk, at a wall-clock time.
 fn start_at(disk: &SimulatedDisk, wall_ms: i64) -> (keylatch::Server, Client) {
     let clock = Clock::manual();
     clock.set_wall_ms(wall_ms);
@@ -572,7 +572,7 @@ fn a_clock_that_is_set_while_the_server_is_down_ends_no_lock_early_and_lets_none
     };
     disk.advance_ms(500);
     let hour_ms = 3_600_000;
-    // Once more with what follows it, and with a new base alone.
+    // Once more with later changes, and with a new base file only.
     for base in ["", "", "yes", "no", ""] {
         let (server, mut client) = start_at(&disk, crate::log::BEGIN_MS + 500 + hour_ms);
         ttls(&mut client, ":9500", ":9500", "*2 :19500 :-1");
@@ -588,7 +588,7 @@ fn a_clock_that_is_set_while_the_server_is_down_ends_no_lock_early_and_lets_none
     let (server, mut client) = start_at(&disk, crate::log::BEGIN_MS + 1000);
     ttls(&mut client, ":9000", ":9000", "*2 :19000 :-1");
     server.shutdown_blocking();
-    // After another boot nothing but the wall clock is known.
+    // After another boot only the wall clock is known.
     let (_server, mut client) = start_at(&disk.power_cut(), crate::log::BEGIN_MS + 5000);
     ttls(&mut client, ":5000", ":5000", "*2 :15000 :-1");
 }
@@ -640,8 +640,8 @@ fn deadlines_that_were_moved_and_data_that_was_reloaded_lead_to_one_rewrite() {
     client.expect(&[("SET k v", "+OK"), ("SAVE", "+OK"), ("DEBUG RELOAD NOSAVE", "+OK")]);
     wait_until(|| rewrites(&mut client) > before);
     for has_timestamps in ["no", "yes", "no", "yes"] {
-        client.call(&format!("CONFIG SET aof-timestamp-enabled {has_timestamps}")); // what is due is looked at
-        assert_eq!(client.call("SAVE"), "+OK"); // behind that
+        client.call(&format!("CONFIG SET aof-timestamp-enabled {has_timestamps}")); // due rewrites are checked
+        assert_eq!(client.call("SAVE"), "+OK"); // after it
     }
     assert_eq!(rewrites(&mut client), before + 1);
 }

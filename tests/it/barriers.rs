@@ -1,24 +1,24 @@
-//! What stops clients is a barrier: once it has been answered, no other client's request is executed that it stops, also
-//! none of a pipeline that another worker has in hand.
+//! Commands that stop clients are barriers: once one is answered, no request of another client that it stops is
+//! executed, not even from a pipeline that another worker is executing.
 
 use keylatch::{Builder, Clock, Server};
 
 use crate::harness::{Client, TestServer, wait_until};
 
-/// How often a race is repeated in which the pipeline was still in hand when the barrier was answered.
+/// Number of races that count: in them, the pipeline was still being executed when the barrier was answered.
 const RACES: usize = 3;
 
 /// A slow call.
 const SLOW: &str = "BITCOUNT big\r\n";
 
-/// How many of them a pipeline has: few enough for one batch.
+/// Number of slow calls in a pipeline: few enough for one batch.
 const SLOW_CALLS: usize = 40;
 
-/// A server with several workers, and a client of the first.
+/// Server with several workers, and a client of the first one.
 struct Race {
     server: TestServer,
     admin: Client,
-    /// How many bits a slow call counts.
+    /// Number of bits that a slow call counts.
     bits: u32,
 }
 
@@ -28,7 +28,7 @@ impl Race {
     }
 
     fn on(builder: Builder, workers: usize) -> Self {
-        // On the system's clock, by which a batch in hand lets others in between.
+        // On the system's clock, by which a running batch lets other threads pass.
         let server = TestServer::start_with_workers(builder.clock(Clock::system()), workers);
         let admin = server.client();
         let mut race = Race { server, admin, bits: 20_000_000 };
@@ -44,7 +44,8 @@ impl Race {
         assert_eq!(self.admin.call(&format!("SETBIT big {} 1", self.bits)), ":0");
     }
 
-    /// Connects a client of the second worker, of user `u`, who may do everything: connections go to the workers in turn.
+    /// Connects a client of the second worker, with user `u` who has all permissions. Connections are assigned to the
+    /// workers in turn.
     fn client(&mut self) -> Client {
         let mut client = self.server.client();
         drop(self.server.client());
@@ -53,7 +54,7 @@ impl Race {
         client
     }
 
-    /// Lets a client send a pipeline of slow calls that ends with `last`, and returns when it is in hand.
+    /// Sends a pipeline of slow calls that ends with `last`, and returns when its execution has begun.
     fn send_pipeline(&mut self, client: &mut Client, last: &str) {
         assert!(self.admin.call("DEL k started").starts_with(':'));
         let slow = SLOW.repeat(SLOW_CALLS);
@@ -72,8 +73,9 @@ impl Race {
         client.reply()
     }
 
-    /// Lets `stop` stop a client while its pipeline with a write is in hand: the write must have been executed when that
-    /// is answered, or must not be executed later. `end` returns when the client has done what it does in spite of it.
+    /// Calls `stop` to stop a client while its pipeline with a write is being executed: the write must have been
+    /// executed when `stop` is answered, or must not be executed later. `end` returns when the client has finished what
+    /// it does nevertheless.
     fn run(&mut self, mut stop: impl FnMut(&mut Client, i64), mut end: impl FnMut(&mut Race, &mut Client, i64)) {
         let mut races = 0;
         while races < RACES {
@@ -95,7 +97,7 @@ impl Race {
     }
 }
 
-/// Returns when a client is blocked by a pause.
+/// Returns once a client is blocked by a pause.
 fn is_paused(race: &mut Race, id: i64) -> bool {
     let clients = &race.server.server().namespace().clients;
     clients.find(id as u64).is_some_and(|client| client.flags.is_blocked())
@@ -174,7 +176,7 @@ fn after_an_exec_that_kills_a_client_nothing_of_it_is_executed() {
 #[test]
 fn a_monitor_sees_every_call_after_its_first_reply() {
     let mut race = Race::new();
-    assert_eq!(race.admin.call("CONFIG SET slowlog-log-slower-than -1"), "+OK"); // slow calls look again by themselves
+    assert_eq!(race.admin.call("CONFIG SET slowlog-log-slower-than -1"), "+OK"); // slow calls check again themselves
     let mut races = 0;
     while races < RACES {
         let (mut monitor, mut client) = (race.server.client(), race.server.client());
@@ -208,7 +210,7 @@ fn a_call_that_needs_the_whole_store_waits_for_one_slow_call_and_not_for_the_pip
     }
 }
 
-/// A pipeline that was looked at before a script had ended, and is executed after CLIENT PAUSE was answered.
+/// Executes a pipeline that was checked before a script had ended, after CLIENT PAUSE was answered.
 #[cfg(feature = "lua")]
 #[test]
 fn a_pipeline_that_waits_for_a_script_heeds_what_was_published_meanwhile() {
@@ -230,9 +232,6 @@ fn a_pipeline_that_waits_for_a_script_heeds_what_was_published_meanwhile() {
         }
         race.admin.expect(&[("CLIENT UNPAUSE", "+OK")]);
         assert_eq!(race.last_reply(&mut client), "+OK");
-        match is_in_time {
-            true => races += 1,
-            false => race.make_slower(),
-        }
+        if is_in_time { races += 1 } else { race.make_slower() }
     }
 }

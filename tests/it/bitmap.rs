@@ -1,8 +1,8 @@
-//! Bitmaps, through the socket: behaviour that the differential tests do not cover.
+//! Bitmaps, through the socket: cases that the differential tests do not cover.
 
 use crate::harness::{Client, TestServer, encode};
 
-/// Longer than what is copied into replies.
+/// Length beyond which strings are not copied into replies.
 const LONG: usize = 100_000;
 
 #[test]
@@ -75,7 +75,7 @@ fn bits_set_one_after_the_other_over_the_border_between_short_and_long_strings_a
     }
 }
 
-/// The operators of Redis 8.2, which no server here has: the expectations follow from their definitions.
+/// Covers the operators of Redis 8.2, which no server here has: the expectations follow from their definitions.
 #[test]
 fn bitop_combines_the_first_string_with_the_others() {
     let server = TestServer::start();
@@ -141,7 +141,7 @@ fn a_change_of_bits_counts_once_and_the_same_bits_again_count_for_nothing() {
     client.expect(&[("STRLEN l", ":12"), ("STRLEN n", ":3")]);
 }
 
-/// As in Redis 7.2 and later; 7.0 looks up the key first.
+/// Follows Redis 7.2 and later; 7.0 looks up the key first.
 #[test]
 fn arguments_are_checked_whether_or_not_there_is_a_key() {
     let server = TestServer::start();

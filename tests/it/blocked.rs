@@ -1,10 +1,10 @@
-//! Clients that block on lists, sorted sets and streams: what serves them, and what ends their wait otherwise.
+//! Clients blocked on lists, sorted sets and streams: the commands that serve them, and other ends of their wait.
 
 use crate::harness::{Client, TestServer, wait_until};
 use keylatch::internals::resp::Frame;
 
-/// Asserts that each maker serves each blocked request with its reply. Before it, `source` has the value in database 0,
-/// and `k` in database 1.
+/// Asserts that each maker serves each blocked request with its reply. Before each maker, `source` has the value in
+/// database 0, and `k` in database 1.
 fn expect_served(value: &str, makers: &[&str], requests: &[(&str, &str)]) {
     let server = TestServer::start_on_workers(2);
     let mut client = server.client();

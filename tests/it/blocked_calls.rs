@@ -1,5 +1,4 @@
-//! How calls that block their client are counted, and what else is observed of them: when they end, not when they
-//! block.
+//! Statistics of calls that block their client: they are counted when they end, not when they block.
 
 use crate::harness::{Client, TestServer, wait_until};
 
@@ -43,7 +42,7 @@ fn a_served_call_is_counted_and_logged_when_it_is_served() {
     assert!(is_in_slow_log(&mut client, "*3 $5 BLPOP $1 l $1 0"));
     assert!(is_timed(&mut client, "blpop"));
     wait_until(|| calls(&mut client) == before + 1);
-    // The next call of the client is counted as ever.
+    // The next call of the client is counted as usual.
     client.call("RPUSH l v");
     blocked.call("BLPOP l 0");
     assert!(counted(&mut client, "blpop").starts_with("calls=2,"));

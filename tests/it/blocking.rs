@@ -66,7 +66,7 @@ fn clients_are_served_in_the_order_in_which_they_came() {
     assert_eq!(other.call("GET k"), "$4 left");
 }
 
-/// Returns forty pairs of keys: their hashes order them in all ways.
+/// Returns forty pairs of keys, with all orders of their hashes.
 fn pairs() -> impl Iterator<Item = (String, String)> {
     (0..40).map(|number| (format!("p{number}"), format!("q{number}")))
 }
@@ -78,7 +78,7 @@ fn clients_are_served_in_the_order_in_which_their_keys_became_ready() {
     for (p, q) in pairs() {
         let _blocked = [&p, &q].map(|key| server.block(&format!("BLMOVE {key} d LEFT RIGHT 0")));
         client.expect(&[("MULTI", "+OK")]);
-        // Neither a value that nobody waits for nor one that is gone again makes a key ready.
+        // Neither a value that no client waits for nor a deleted one makes a key ready.
         for change in [format!("SET {q} x"), format!("RPUSH {p} 1"), format!("DEL {q}"), format!("RPUSH {q} 2")] {
             client.expect(&[(&change, "+QUEUED")]);
         }
@@ -109,7 +109,7 @@ fn locks_that_one_call_deletes_are_handed_over_in_the_order_in_which_clients_wer
     }
 }
 
-/// Reads the reply that a lock was acquired; returns its fence.
+/// Reads the reply to an acquired lock; returns its fence.
 fn fence(client: &mut Client) -> u64 {
     let reply = client.reply();
     reply.strip_prefix(':').and_then(|fence| fence.parse().ok()).unwrap_or_else(|| panic!("no fence but {reply}"))
@@ -122,7 +122,7 @@ fn of_keys_in_other_shards_the_one_that_becomes_ready_serves() {
     assert_eq!(other.call("SET g v"), "+OK");
     assert_eq!(other.call("EXISTS g"), ":0");
     assert_eq!(blocked.reply(), "*2 $1 g $1 v");
-    // It is in no queue any more.
+    // The client is in no queue any more.
     for key in ["a", "b", "h"] {
         assert_eq!(other.call(&format!("SET {key} stays")), "+OK");
         assert_eq!(other.call(&format!("GET {key}")), "$5 stays");

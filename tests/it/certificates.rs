@@ -1,4 +1,4 @@
-//! Certificates as people make them: keylatch takes those that OpenSSL takes, as a server and as a client, and no others.
+//! Certificates as people make them: keylatch accepts the same ones as OpenSSL, as a server and as a client.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,11 +15,11 @@ use crate::tls::TlsServer;
 
 const MAKE: &str = include_str!("certificates/make.sh");
 
-/// The certificates of the script, in a directory.
+/// Certificates of the script, in a directory.
 struct Certificates(TempDir);
 
 impl Certificates {
-    /// Makes them; `None` if there is no `openssl`, which is reported.
+    /// Makes the certificates; returns `None`, and reports it, if there is no `openssl`.
     fn make() -> Option<Self> {
         let dir = tempfile::tempdir().expect("a directory");
         if Command::new("openssl").arg("version").output().is_err() {
@@ -42,7 +42,7 @@ impl Certificates {
         self.0.path().join(name).display().to_string()
     }
 
-    /// Returns the names of the certificates of peers.
+    /// Returns the names of the peers' certificates.
     fn names(&self) -> Vec<String> {
         let files = fs::read_dir(&self.0)
             .expect("a directory")
@@ -54,20 +54,20 @@ impl Certificates {
         names
     }
 
-    /// Returns whether OpenSSL takes a certificate for a purpose.
+    /// Returns whether OpenSSL accepts a certificate for a purpose.
     fn is_trusted(&self, name: &str, purpose: &str) -> bool {
         let (sent, certificate) = (format!("{name}.pem"), format!("{name}.crt"));
         let trust = ["verify", "-no-CApath", "-no-CAstore", "-CAfile", "trusted.crt", "-untrusted", &sent];
         self.openssl(&[&trust[..], &["-purpose", purpose, &certificate]].concat()).status.success()
     }
 
-    /// Starts a server that shows a certificate.
+    /// Starts a server with a certificate.
     fn start(&self, name: &str, settings: &str) -> TlsServer {
         let (certificate, key) = (self.file(&format!("{name}.pem")), self.file(&format!("{name}.key")));
         TlsServer::start(&[&certificate, &key, &self.file("trusted.crt")], settings)
     }
 
-    /// Runs a client, with the certificate that is shown by it, if any.
+    /// Runs a client, with its certificate, if any.
     fn run(&self, program: &[&str], shown: Option<&str>, port: u16, rest: &[&str]) -> Output {
         let mut command = Command::new(program[0]);
         command.args(&program[1..]).args(["--tls", "-h", "127.0.0.1", "-p", &port.to_string()]);

@@ -54,22 +54,22 @@ fn a_client_is_shown_with_its_bytes_and_commands() {
     let replies: Vec<String> = (0..6).map(|_| client.reply()).collect();
     assert_eq!(replies[5], "*2 $1 v $1 v");
     let shown = |other: &mut Client| other.call(&format!("CLIENT LIST ID {id}"));
-    // Rejected and queued commands do not count as executed: CLIENT ID, SET, MULTI, EXEC, and two of GET inside it do.
+    // Rejected and queued commands do not count as executed. CLIENT ID, SET, MULTI, EXEC, and its two GETs do.
     wait_until(|| number(&shown(&mut other), "tot-cmds=") == 6);
     let got = format!(":{id}  ").len() + replies.iter().map(|reply| reply.len() + 2).sum::<usize>();
-    // The line ends of replies of several lines count twice. What is written is counted when it has been.
+    // The line ends of multi-line replies count twice. Output is counted once it is written.
     wait_until(|| number(&shown(&mut other), "tot-net-out=") == (got + 4) as u64);
     let line = shown(&mut other);
     let sent = b"*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n".len() + "SET k v  GET  MULTI  GET k  GET k  EXEC  ".len();
     assert_eq!(number(&line, "tot-net-in="), sent as u64);
     let order = ["multi=-1 watch=0 qbuf=", " resp=2 lib-name= lib-ver= io-thread=0 tot-net-in="];
     assert!(order.iter().all(|fields| line.contains(fields)), "{line}");
-    // Its own line does not count the command that is being executed.
+    // The line does not count the command being executed.
     let before = number(&client.call("CLIENT INFO"), "tot-cmds=");
     assert_eq!((before, number(&client.call("CLIENT INFO"), "tot-cmds=")), (6, 7));
 }
 
-/// What NO-TOUCH affects: everything that looks up a key, also inside EXEC and scripts.
+/// Commands affected by NO-TOUCH: all that look up a key, also inside EXEC and scripts.
 const UNCOUNTED: [&str; 7] =
     ["GET k", "APPEND k x", "EXISTS k", "MGET k k", "EXPIRE k 1000", "COPY k l REPLACE", "STRLEN k"];
 
@@ -86,7 +86,7 @@ fn a_client_that_does_not_touch_leaves_idle_times_alone() {
     silent.expect(&[("MULTI", "+OK"), ("GET k", "+QUEUED"), ("EXEC", "*1 $2 vx")]);
     #[cfg(feature = "lua")]
     assert_eq!(silent.call_args(&["EVAL", "return redis.call('get', 'k')", "0"]), "$2 vx");
-    // A batch, which takes another path.
+    // A batch, which takes another code path.
     silent.pipeline(&vec!["GET k".to_owned(); 8]);
     other.expect(&[("OBJECT IDLETIME k", ":100")]);
     silent.expect(&[("TOUCH k nosuch", ":1")]);

@@ -1,4 +1,4 @@
-//! Bases of append-only files that are commands, as `aof-use-rdb-preamble no` asks for.
+//! Base files of append-only files in the form of commands, as with `aof-use-rdb-preamble no`.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn rewrite(client: &mut Client) {
     assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
 }
 
-/// Returns the bases, by the ends of their names and with their content.
+/// Returns the content of the base files, by the ends of their names.
 fn bases(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(dir.join("appendonlydir")).expect("a directory").map(|entry| entry.expect("an entry"));
     let bases = entries.filter_map(|entry| {
@@ -31,7 +31,7 @@ fn bases(dir: &Path) -> Vec<(String, Vec<u8>)> {
     bases.collect()
 }
 
-/// Returns the only base, as its commands and annotations, with a space between the words.
+/// Returns the only base file as its commands and annotations, with a space between the words.
 fn only_base(dir: &Path) -> Vec<String> {
     let bases = bases(dir);
     let [(name, content)] = &bases[..] else { panic!("bases: {}", bases.len()) };
@@ -193,7 +193,7 @@ fn a_base_of_commands_is_what_there_was_though_it_changes_meanwhile() {
     assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
     let rewritten = bases(dir.path());
     assert!(base != rewritten);
-    // Without what came afterwards.
+    // Without later changes.
     server.end();
     let increments = fs::read_dir(dir.path().join("appendonlydir")).expect("a directory");
     for entry in increments.map(|entry| entry.expect("an entry").path()) {

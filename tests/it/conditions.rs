@@ -1,5 +1,5 @@
 //! Compare-and-set: conditions of SET, DELEX, DELIFEQ, EXPIRE and EXEC on a key's string, DIGEST, and MSETEX. No server
-//! here has them all, so the expected replies of Redis 8.4 and Valkey 9 are written down.
+//! here has all of them, so the expected replies of Redis 8.4 and Valkey 9 are written down.
 
 use crate::harness::{Client, TestServer};
 
@@ -13,7 +13,7 @@ const HELLO: &str = "9555e8555c62dcfd";
 /// A digest that no string of these tests has.
 const OTHER: &str = "0123456789abcdef";
 
-/// For each condition: its arguments, whether `hello` meets it, and whether a missing key does.
+/// Conditions: the arguments, whether `hello` meets them, and whether a missing key does.
 const CONDITIONS: [(&str, bool, bool); 12] = [
     ("IFEQ hello", true, false),
     ("IFEQ other", false, false),
@@ -169,7 +169,7 @@ fn strings_are_compared_byte_by_byte() {
             assert_eq!(client.call_args(&[b"DELIFEQ", &b"k"[..], other]), format!(":{}", u8::from(is_equal)));
         }
     }
-    // An incremented number is its decimal digits.
+    // The value of an incremented number is its decimal digits.
     client.expect(&[("SET n 10", "+OK"), ("INCR n", ":11"), ("SET n 12 IFEQ 11", "+OK"), ("DELEX n IFEQ 012", ":0")]);
 }
 

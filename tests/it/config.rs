@@ -1,4 +1,4 @@
-//! Settings: CONFIG GET and SET, what a change does at run time, and the example file.
+//! Settings: CONFIG GET and SET, the effect of changes at run time, and the example file.
 
 use crate::harness::{Client, ReservedPort, TestServer, wait_until};
 use keylatch::Server;
@@ -41,7 +41,7 @@ fn config_get_of_everything_lists_every_name_and_each_setting_has_its_default() 
     let mut client = server.client();
     let count = Setting::names().filter(|(_, setting)| !setting.hidden).count();
     assert!(client.call("CONFIG GET *").starts_with(&format!("*{} ", 2 * count)));
-    // The server was started on a free loopback port; `dir` is where the tests run.
+    // The server was started on a free loopback port; `dir` is the working directory of the tests.
     for setting in Setting::all().filter(|setting| !["port", "bind", "dir"].contains(&setting.name)) {
         // An embedded server touches no files.
         let value = if ["save", "dbfilename"].contains(&setting.name) { "" } else { setting.default };
@@ -151,7 +151,7 @@ fn values_are_printed_in_their_canonical_form() {
 fn a_setting_that_may_not_change_is_refused_and_every_other_takes_its_own_value_again() {
     let server = TestServer::start();
     let mut client = server.client();
-    // Other addresses have their own test, and save points make files.
+    // Addresses have their own test, and save points would create files.
     for setting in Setting::all().filter(|setting| !["port", "bind", "save"].contains(&setting.name)) {
         let expected = match setting.change {
             keylatch::internals::config::Change::Start => failed(setting.name, "can't set immutable config"),
@@ -192,7 +192,7 @@ fn idle_clients_are_closed_after_the_timeout_and_busy_ones_are_not() {
         server.advance_ms(1_000);
         busy.expect(&[("PING", "+PONG")]);
     }
-    idle.expect(&[("PING", "+PONG")]); // idle for five seconds, not longer
+    idle.expect(&[("PING", "+PONG")]); // the client is idle for five seconds, not longer
     for _ in 0..6 {
         server.advance_ms(1_000);
         busy.expect(&[("PING", "+PONG")]);

@@ -1,4 +1,4 @@
-//! The state of a connection: protocol, password, name, database; and what the gate allows before authentication.
+//! State of a connection: protocol, password, name, database; and the commands allowed before authentication.
 
 use crate::harness::{Client, TestServer, wait_until};
 use keylatch::internals::{NO_AUTH, table};

@@ -1,4 +1,4 @@
-//! `keylatch copy`: what arrives at the target, what is reported, and what the command does not do.
+//! `keylatch copy`: the copied keys, its reports, and its limits.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -54,7 +54,7 @@ fn copy(args: &[&str]) -> Output {
     copy_with(None, args)
 }
 
-/// Copies, and asserts that it succeeds with a line that begins like this.
+/// Copies, and asserts success and a report that begins with this text.
 #[track_caller]
 fn copy_all(args: &[&str], expected: &str) {
     let output = copy(args);
@@ -63,7 +63,7 @@ fn copy_all(args: &[&str], expected: &str) {
     assert!(said.starts_with(expected) && said.lines().count() == 1, "{said:?} is not {expected:?}");
 }
 
-/// Fails to copy with this status; returns what standard error says.
+/// Copies, and asserts a failure with this status; returns standard error.
 #[track_caller]
 fn copy_failing(args: &[&str], status: i32) -> String {
     let output = copy(args);
@@ -75,7 +75,7 @@ fn start() -> TestServer {
     TestServer::start_with(&[("enable-debug-command", "yes")])
 }
 
-/// Starts a server with the keys of all types.
+/// Starts a server with keys of all types.
 fn filled() -> TestServer {
     let server = start();
     let mut client = server.client();
@@ -86,7 +86,7 @@ fn filled() -> TestServer {
     server
 }
 
-/// Returns the names of the keys of the selected database in order.
+/// Returns the sorted names of the keys of the selected database.
 fn names<S: Read + Write>(client: &mut Client<S>) -> Vec<Vec<u8>> {
     let Frame::Array(names) = client.frame(&["KEYS", "*"]) else { panic!("a list") };
     let mut names: Vec<Vec<u8>> = names.iter().map(|name| name.as_bytes().expect("a name").to_vec()).collect();
@@ -94,7 +94,7 @@ fn names<S: Read + Write>(client: &mut Client<S>) -> Vec<Vec<u8>> {
     names
 }
 
-/// Returns what a command says about every key of databases 0 and 3.
+/// Returns the replies to a command for every key of databases 0 and 3.
 fn seen<S: Read + Write>(client: &mut Client<S>, command: &[&str]) -> Vec<(Vec<u8>, Frame)> {
     let mut seen = Vec::new();
     for db in ["0", "3"] {
@@ -108,15 +108,16 @@ fn seen<S: Read + Write>(client: &mut Client<S>, command: &[&str]) -> Vec<(Vec<u
     seen
 }
 
-/// Passes on what a number of connections send, after a look at it, and measures what the server sends at once.
+/// Proxy that passes on the requests of several connections after inspecting them, and measures the size of the
+/// server's replies.
 struct Proxy {
     addr: SocketAddr,
-    /// The most bytes that the server has sent between two requests.
+    /// Maximum number of bytes that the server has sent between two requests.
     most: Arc<AtomicUsize>,
 }
 
 impl Proxy {
-    /// Starts one for so many connections; `look` returns whether a request is passed on.
+    /// Starts a proxy for a number of connections; `look` returns whether a request is passed on.
     fn start(server: &TestServer, connections: usize, look: impl FnMut(&[u8]) -> bool + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let (addr, most) = (listener.local_addr().expect("bound"), Arc::new(AtomicUsize::new(0)));
@@ -145,12 +146,12 @@ impl Proxy {
     }
 }
 
-/// Returns second handles.
+/// Returns duplicates of the handles.
 fn twins<T>(a: &TcpStream, b: &TcpStream, shared: &Arc<T>) -> (TcpStream, TcpStream, Arc<T>) {
     (a.try_clone().expect("a handle"), b.try_clone().expect("a handle"), shared.clone())
 }
 
-/// Passes on bytes, in a thread that ends with one of the connections.
+/// Passes on bytes on a thread that ends with one of the connections.
 fn pass(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&[u8]) -> bool + Send + 'static) {
     std::thread::spawn(move || {
         let mut chunk = [0; 64 * 1024];
@@ -159,7 +160,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&[u8]) -> b
                 break;
             }
         }
-        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both)); // the other end may have gone
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both)); // the other end may be closed already
     });
 }
 
@@ -191,7 +192,7 @@ fn keys_travel_to_redis_and_back_unchanged() {
     let digests = seen(&mut first, &["DEBUG", "DIGEST-VALUE"]);
     assert_eq!(seen(&mut between, &["DEBUG", "DIGEST-VALUE"]), digests);
     let ordered = |mut dumps: Vec<(Vec<u8>, Frame)>| {
-        dumps.retain(|(name, _)| name != b"set"); // Redis keeps its members in an order of its own
+        dumps.retain(|(name, _)| name != b"set"); // Redis stores its members in another order
         dumps
     };
     assert_eq!(seen(&mut last, &["DEBUG", "DIGEST-VALUE"]), digests);
@@ -314,7 +315,7 @@ fn large_values_are_read_in_batches_of_a_few_megabytes() {
     let (mut from, mut to) = (source.client(), target.client());
     for number in 0..40 {
         let mut dice = Dice::new(number);
-        let value: Vec<u8> = (0..LEN).map(|_| dice.roll(256) as u8).collect(); // no compression makes it short
+        let value: Vec<u8> = (0..LEN).map(|_| dice.roll(256) as u8).collect(); // incompressible
         from.call_args(&[b"SET", format!("large:{number}").as_bytes(), &value]);
         from.call(&format!("SET small:{number} v"));
     }

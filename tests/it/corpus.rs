@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::harness::Dice;
 
-/// An input that was kept, and its name.
+/// Input of the corpus with its name.
 struct Input {
     name: String,
     bytes: Vec<u8>,
@@ -33,7 +33,7 @@ fn inputs(target: &str) -> Vec<Input> {
     inputs
 }
 
-/// Runs all inputs of one target, and names the one that fails.
+/// Runs all inputs of one target, and names a failing one.
 fn replay(name: &str) {
     let (_, target) = targets::TARGETS.iter().find(|(target, _)| *target == name).expect("a target");
     for input in inputs(name) {
@@ -42,7 +42,7 @@ fn replay(name: &str) {
     }
 }
 
-/// Runs a target with inputs that differ a little from the kept ones; `KEYLATCH_INPUTS` says how many.
+/// Runs a target with slight variations of the inputs; `KEYLATCH_INPUTS` is their number.
 fn vary(name: &str, count: u64) {
     let (_, target) = targets::TARGETS.iter().find(|(target, _)| *target == name).expect("a target");
     let kept: Vec<Vec<u8>> = inputs(name).into_iter().map(|input| input.bytes).collect();

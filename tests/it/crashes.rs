@@ -1,12 +1,12 @@
-//! Crashes of the whole server, on a simulated disk: whenever the power is cut or the process dies, and whatever fails on
-//! the disk before, the next start has a state that the data has had, not older than what was acknowledged as durable.
+//! Crashes of the whole server, on a simulated disk: at any power cut or death of the process, with any disk errors
+//! before, the next start has a state that the data has had, not older than the state acknowledged as durable.
 //!
 //! A seed is a history of several lives of a server. Clients send commands one after the other, so that the state after
-//! each is known; replies may be read much later. What is durable is known by replies alone: with `appendfsync always` by
-//! those of the writes, else by those of WAITAOF and SAVE, and by the end of CONFIG SET appendonly yes.
+//! each is known; replies may be read much later. Durability is known by replies alone: with `appendfsync always` by
+//! the replies to writes, otherwise by those of WAITAOF and SAVE, and by the end of CONFIG SET appendonly yes.
 //!
-//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` how many there are; with `KEYLATCH_TRACE` all that is done and
-//! replied is printed.
+//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` the number of histories; with `KEYLATCH_TRACE` all actions
+//! and replies are printed.
 
 #![allow(clippy::print_stderr, reason = "what a history has done is asked for where it fails")]
 
@@ -26,13 +26,13 @@ use crate::differential::random::Random;
 use crate::harness::{Client, PATIENCE, encode, give_up};
 use crate::log::{BEGIN_MS, first_seed};
 
-/// How many histories are run, unless `KEYLATCH_HISTORIES` says it, and how many lives each has.
+/// Number of histories, unless set by `KEYLATCH_HISTORIES`, and number of lives of each.
 const HISTORIES: u64 = 120;
 const LIVES: usize = 8;
-/// How many clients write.
+/// Number of writing clients.
 const CLIENTS: usize = 3;
 
-/// Prints what happens, if that is wanted.
+/// Prints an event if tracing is enabled.
 macro_rules! trace {
     ($($part:tt)*) => {
         if std::env::var_os("KEYLATCH_TRACE").is_some() {
@@ -41,7 +41,7 @@ macro_rules! trace {
     };
 }
 
-/// How often something has happened.
+/// Counters of events.
 #[derive(Debug, Default)]
 struct Seen {
     lives: usize,
@@ -57,39 +57,39 @@ struct Seen {
     toggled: usize,
 }
 
-/// What is known of the data over all lives of a history.
+/// Knowledge about the data over all lives of a history.
 struct History {
     seed: u64,
     random: Random,
     disk: SimulatedDisk,
     wall_ms: i64,
-    /// The settings with which the next life starts.
+    /// Settings with which the next life starts.
     is_logged: bool,
     policy: &'static str,
-    /// Without checksums nobody can tell what a power cut has left, so only the process dies.
+    /// Without checksums the remains of a power cut cannot be recognised, so only the process dies.
     has_checksums: bool,
-    /// The states that the data has had, in order, and the first of them that may be found by the next start.
+    /// States that the data has had, in order, and the first of them that the next start may find.
     states: Vec<Vec<String>>,
     least: usize,
-    /// The greatest fence that a client was told.
+    /// Greatest fence that a client was told.
     greatest_fence: i64,
     seen: Seen,
 }
 
-/// A life of a server.
+/// Life of a server.
 struct Life<'a> {
     history: &'a mut History,
     server: Server,
     clients: Vec<Conversation>,
-    /// The client that asks about files and settings, which may wait for the disk, and one that does not.
+    /// Client that asks about files and settings, which may wait for the disk, and one that does not wait.
     control: Conversation,
     operator: Conversation,
-    /// How many units were sent, each of which ends with an ECHO.
+    /// Number of sent units, each of which ends with an ECHO.
     sent: u64,
-    /// The greatest fence of former lives.
+    /// Greatest fence of former lives.
     former_fence: i64,
     has_faults: bool,
-    /// The reply to a write says that it is durable.
+    /// True if the reply to a write means that it is durable.
     is_always: bool,
 }
 
@@ -99,7 +99,7 @@ impl History {
         let (policy, has_checksums) = (["always", "everysec", "no"][random.below(3)], random.below(4) > 0);
         History {
             seed,
-            disk: SimulatedDisk::new(seed).without_boot_ids(), // its time passes apart from the server's
+            disk: SimulatedDisk::new(seed).without_boot_ids(), // its clock runs independently of the server's
             is_logged: random.below(4) > 0,
             random,
             wall_ms: BEGIN_MS,
@@ -125,7 +125,7 @@ impl History {
         builder.set("aof-timestamp-enabled", timestamps).start_blocking()
     }
 
-    /// Plans how and when the life ends, and what goes wrong while the server starts.
+    /// Plans the end of the life, and the errors while the server starts.
     fn plan(&mut self) -> bool {
         let is_killed = self.random.below(2) == 0 || !self.has_checksums;
         let end = if is_killed { End::Kill } else { End::PowerCut };
@@ -139,7 +139,7 @@ impl History {
         has_faults
     }
 
-    /// Runs a life, up to the disk as the next start finds it.
+    /// Runs a life, up to the disk that the next start finds.
     fn live(&mut self, number: usize) {
         self.seen.lives += 1;
         let has_faults = self.plan();
@@ -167,7 +167,7 @@ impl History {
         life.end();
     }
 
-    /// Checks what a start has found, with faults or without.
+    /// Checks the state that a start has found, with or without faults.
     #[track_caller]
     fn check(&mut self, number: usize, found: Vec<String>, has_faults: bool) {
         let (seed, least, last) = (self.seed, self.least, self.states.len() - 1);
@@ -191,7 +191,7 @@ impl History {
         );
         self.seen.lost_units += last - place;
         if self.is_logged || !has_faults && self.disk.found().is_none() {
-            // What a start has found is durable.
+            // The state found by a start is durable.
             (self.states, self.least) = (vec![found], 0);
         } else {
             self.states.push(found); // a former snapshot may still come back
@@ -216,12 +216,12 @@ impl<'a> Life<'a> {
         self.history.disk.found().is_some()
     }
 
-    /// Returns the number of the present state.
+    /// Returns the index of the present state.
     fn present(&self) -> usize {
         self.history.states.len() - 1
     }
 
-    /// Waits until something is true or the machine has ended; returns whether it is true.
+    /// Waits until a condition holds or the machine has ended; returns whether the condition holds.
     #[track_caller]
     fn wait(&mut self, what: &str, mut is_true: impl FnMut(&mut Self) -> bool) -> bool {
         let clock = Clock::system();
@@ -240,7 +240,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Lets a client send something, and notes the state after it.
+    /// Sends a unit from a client, and records the state after it.
     fn send(&mut self, client: usize, unit: &Unit) {
         self.history.seen.units += 1;
         self.sent += 1;
@@ -256,13 +256,13 @@ impl<'a> Life<'a> {
             }
             std::thread::yield_now();
         }
-        // The reply to what has changed nothing waits for nothing.
+        // The reply to a unit without changes waits for nothing.
         if self.note_state() && self.is_always {
             self.clients[client].last_asked_is_durable(self.history.states.len() - 1);
         }
     }
 
-    /// Notes the present state; returns whether it is another one than before.
+    /// Records the present state; returns whether it differs from the last one.
     fn note_state(&mut self) -> bool {
         let state = image(self.server.namespace());
         let is_new = self.history.states.last() != Some(&state);
@@ -270,7 +270,7 @@ impl<'a> Life<'a> {
         is_new
     }
 
-    /// Reads the replies that have come.
+    /// Reads the replies that have arrived.
     fn listen(&mut self) {
         for conversation in self.clients.iter_mut().chain([&mut self.control, &mut self.operator]) {
             for (asked, reply) in conversation.replies() {
@@ -286,7 +286,7 @@ impl<'a> Life<'a> {
                         let fence = reply.strip_prefix(':').and_then(|digits| digits.parse().ok());
                         if let Some(fence) = fence.filter(|fence: &i64| *fence > 0) {
                             let former = self.former_fence;
-                            // One that is kept was given before, and is in the data.
+                            // A kept fence was given before, and is in the data.
                             let is_kept =
                                 || history.states.iter().flatten().any(|line| line.contains(&fence.to_string()));
                             assert!(fence > former || is_kept(), "seed {}: fence {fence} after {former}", history.seed);
@@ -300,7 +300,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Asks about files or settings, and waits for the reply; `None` if the machine ends before.
+    /// Asks about files or settings, and waits for the reply; `None` if the machine ends before it.
     fn ask(&mut self, request: &str, asked: Asked) -> Option<String> {
         self.control.send(request, asked);
         let waits = |life: &mut Self| {
@@ -310,18 +310,19 @@ impl<'a> Life<'a> {
         self.wait(&format!("no reply to {request}"), waits).then(|| self.control.last().to_owned())
     }
 
-    /// Makes everything durable that was done; returns whether it is.
+    /// Makes all changes durable; returns whether they are.
     fn sync(&mut self) -> bool {
         let present = self.present();
-        let reply = match self.history.is_logged {
-            true => self.ask("WAITAOF 1 0 0", Asked::Sync(present)),
-            false => self.ask("SAVE", Asked::Save(present)),
+        let reply = if self.history.is_logged {
+            self.ask("WAITAOF 1 0 0", Asked::Sync(present))
+        } else {
+            self.ask("SAVE", Asked::Save(present))
         };
         reply.is_some() && self.history.least == present
     }
 
     fn run(&mut self) {
-        // A fence may be that of a lock that was lost, if it was given in the same millisecond.
+        // The fence may be that of a lost lock, if it was given in the same millisecond.
         self.advance(1);
         let units = self.below(60);
         for _ in 0..units {
@@ -361,13 +362,13 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Returns whether every reply has come.
+    /// Returns whether all replies have arrived.
     fn hears_all(&mut self) -> bool {
         self.listen();
         !self.control.waits() && !self.operator.waits() && !self.clients.iter().any(Conversation::waits)
     }
 
-    /// Lets time pass, once everything is durable: what expires then is gone from all states that may be found.
+    /// Advances time once everything is durable: keys that expire are gone from all states that may be found.
     fn advance(&mut self, ms: u64) {
         if self.sync() {
             self.server.advance(Duration::from_millis(ms));
@@ -377,7 +378,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Lets operations fail: any, those that write more than fits, or a few of one kind.
+    /// Starts disk errors: of any operation, of writes beyond the free space, or of a few operations of one kind.
     fn begin_faults(&mut self) {
         const KINDS: [Operation; 6] = [
             Operation::Write,
@@ -407,7 +408,7 @@ impl<'a> Life<'a> {
         self.has_faults = true;
     }
 
-    /// Ends the faults, and waits until the server has recovered from them: it has replied to everything, and accepts writes.
+    /// Ends the faults, and waits until the server has recovered: it has replied to everything, and accepts writes.
     fn heal(&mut self) {
         trace!("no faults");
         self.history.disk.set_faults(Faults::default());
@@ -419,13 +420,13 @@ impl<'a> Life<'a> {
             }
             self.history.disk.advance_ms(50); // after an error the writer of the file pauses
             let setting = if self.history.is_logged { "CONFIG SET appendonly yes" } else { "CONFIG SET appendonly no" };
-            self.operator.send(setting, Asked::Other); // lets the server look
+            self.operator.send(setting, Asked::Other); // makes the server look
             let present = self.present();
             match attempt {
                 _ if !self.history.is_logged => {}
-                // Lets the writer of the file try again at once. A rewrite would repair what it does wrong then.
+                // Makes the writer of the file retry at once. A rewrite would hide its errors.
                 0..4 => self.control.send("WAITAOF 1 0 0", Asked::Sync(present)),
-                _ => self.operator.send("BGREWRITEAOF", Asked::Other), // by itself it is tried again much later
+                _ => self.operator.send("BGREWRITEAOF", Asked::Other), // its own retry comes much later
             }
             for _ in 0..50 {
                 std::thread::park_timeout(Duration::from_millis(1));
@@ -446,8 +447,8 @@ impl<'a> Life<'a> {
         give_up(&format!("seed {}: writes are rejected after faults", self.history.seed));
     }
 
-    /// Waits for the replies to everything, and lets the disk's time pass meanwhile: what could not be written is tried again
-    /// after a pause. Returns false if the machine has ended.
+    /// Waits for all replies, and advances the disk's time meanwhile: failed writes are retried after a pause. Returns
+    /// false if the machine has ended.
     fn hears_all_in_time(&mut self) -> bool {
         for _ in 0..400 {
             for _ in 0..50 {
@@ -458,13 +459,13 @@ impl<'a> Life<'a> {
             }
             self.history.disk.advance_ms(100);
             if self.history.is_logged {
-                self.operator.send("BGREWRITEAOF", Asked::Other); // by itself that comes later, by the server's clock
+                self.operator.send("BGREWRITEAOF", Asked::Other); // its own rewrite comes later, by the server's clock
             }
         }
         self.wait("a reply after faults", Self::hears_all)
     }
 
-    /// Notes that replies come before what they say is durable, from now on.
+    /// Records that replies come before durability from now on.
     fn leave_always(&mut self) {
         self.is_always = false;
         self.clients.iter_mut().for_each(Conversation::nothing_is_durable);
@@ -479,8 +480,8 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Ends the append-only file, or begins one. An operator who does so changes the configuration file only when the other
-    /// way to keep the data has it.
+    /// Disables or enables the append-only file. The configuration file is changed only if the other kind of
+    /// persistence has the data.
     fn toggle(&mut self) {
         self.history.seen.toggled += 1;
         let present = self.present();
@@ -538,7 +539,6 @@ impl<'a> Life<'a> {
     }
 }
 
-/// Runs a history.
 fn run(seed: u64, seen: Seen) -> Seen {
     let mut history = History::new(seed, seen);
     for number in 0..LIVES {

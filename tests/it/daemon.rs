@@ -1,4 +1,4 @@
-//! `daemonize`: the server in the background, and what the parent process reports.
+//! `daemonize`: the server in the background, and the reports of the parent process.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::harness::{Client, ReservedPort, wait_until};
 use crate::process::{Process, binary, text};
 
-/// A server in the background with a directory of its own, killed when the test ends.
+/// Server in the background with its own directory, killed when the test ends.
 struct Daemon {
     dir: TempDir,
     pid: u32,
@@ -45,12 +45,12 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).stderr(Stdio::null()).status();
     }
 }
 
-/// Returns options that keep all files of a server in a directory of the test.
+/// Returns options that put all files of a server in the test's directory.
 fn places(dir: &Path) -> Vec<String> {
     let path = |name: &str| dir.join(name).display().to_string();
     let options = [("dir", dir.display().to_string()), ("pidfile", path("pid")), ("logfile", path("log"))];
@@ -130,7 +130,7 @@ fn a_start_that_fails_in_the_background_is_reported_to_the_parent_process() {
     assert_eq!((text(&output.stderr), text(&output.stdout)), (expected, String::new()));
     let log = fs::read_to_string(dir.path().join("log")).expect("the log");
     assert!(log.contains(&format!("Failed listening on port {port}")), "{log}");
-    // Also when there is no log yet.
+    // Also if no log exists yet.
     let nowhere = dir.path().join("nowhere");
     let output = run(daemonized().args(places(dir.path())).arg("--logfile").arg(nowhere.join("log")), "");
     assert_eq!(output.status.code(), Some(1));
@@ -158,7 +158,7 @@ fn a_second_start_that_fails_leaves_the_files_of_the_running_server_alone() {
     };
     let before = state();
     for background in [&["--daemonize", "yes"][..], &["--exit-on-stdin-close", "yes"]] {
-        // The port is taken; then the Unix socket, and the mark.
+        // First the port is taken, then the Unix socket, and the mark.
         for taken in [
             &here[..],
             &["--port", "0", "--unixsocket", "socket"],

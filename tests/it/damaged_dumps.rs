@@ -1,14 +1,14 @@
-//! Damaged dumps with a right checksum: RESTORE refuses them, or makes a value that every command can work with.
+//! Damaged dumps with a valid checksum: RESTORE rejects them, or creates a value that every command can work with.
 
 use keylatch::internals::rdb;
 use keylatch::internals::resp::Frame;
 
 use crate::harness::{Client, Dice, TestServer, encode};
 
-/// How many damaged dumps are made of all values together, unless `KEYLATCH_DUMPS` says it.
+/// Number of damaged dumps of all values together, unless set by `KEYLATCH_DUMPS`.
 const DUMPS: u64 = 1_500;
 
-/// Makes values of every type and encoding.
+/// Commands that create values of every type and encoding.
 const VALUES: &[&str] = &[
     "RPUSH list a 7 -300 70000 5000000000 hello-hello-hello-hello-hello-hello-hello-hello-hello-hello-hello-hello",
     "RPUSH list:large 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 a b c d e f",
@@ -33,7 +33,7 @@ const VALUES: &[&str] = &[
     "XREADGROUP GROUP group two COUNT 1 STREAMS stream >",
 ];
 
-/// Makes values small enough for large encodings.
+/// Settings under which small values have large encodings.
 const SETTINGS: &[(&str, &str)] = &[
     ("list-max-listpack-size", "8"),
     ("set-max-listpack-entries", "8"),
@@ -43,7 +43,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("enable-debug-command", "yes"),
 ];
 
-/// Bodies in the formats of earlier versions, which are read and never written.
+/// Bodies in the formats of earlier versions, which are read but never written.
 const OLD_BODIES: &[&[u8]] = &[
     // A list, a set, sorted sets with scores as text and as numbers, and a hash, element by element.
     b"\x01\x02\x01a\xc0\x07",
@@ -59,7 +59,7 @@ const OLD_BODIES: &[&[u8]] = &[
     b"\x0e\x01\x10\x10\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01a\x03\xf8\xff",
 ];
 
-/// What is done with every value that was restored; most commands are of another type and fail.
+/// Commands applied to every restored value; most of them are of another type and fail.
 const COMMANDS: &[&str] = &[
     "TYPE k",
     "OBJECT ENCODING k",
@@ -149,7 +149,7 @@ fn a_damaged_dump_is_refused_or_is_a_value_like_any_other() {
     assert!(accepted > count / 50 && accepted < count, "{accepted} of {count} are accepted");
 }
 
-/// Returns what a dump of the key contains, without its version and checksum.
+/// Returns the dump of a key without its version and checksum.
 fn body(client: &mut Client, key: &str) -> Vec<u8> {
     let Frame::Bulk(dump) = client.frame(&["DUMP", key]) else { panic!("{key} has no dump") };
     dump[..dump.len() - 10].to_vec()
@@ -160,7 +160,7 @@ fn restore(client: &mut Client, body: &[u8]) -> String {
     client.call_args(&[&b"RESTORE"[..], b"k", b"0", &sealed, b"REPLACE"])
 }
 
-/// Executes every command with the value, in one go; a connection that breaks fails the test.
+/// Executes every command on the value, in one pipeline; a broken connection fails the test.
 fn work_with(client: &mut Client, body: &[u8]) {
     let requests: Vec<Vec<u8>> =
         COMMANDS.iter().map(|command| encode(&command.split(' ').collect::<Vec<_>>())).collect();
@@ -168,7 +168,7 @@ fn work_with(client: &mut Client, body: &[u8]) {
     for command in COMMANDS {
         assert!(client.read_frame().is_some(), "{command} after {}", body.escape_ascii());
     }
-    // What is left can be dumped and restored, and has the same content then.
+    // The rest can be dumped and restored, and has the same content then.
     let before = client.call("DEBUG DIGEST-VALUE k");
     if let Frame::Bulk(dump) = client.frame(&["DUMP", "k"]) {
         let restored = client.call_args(&[&b"RESTORE"[..], b"k", b"0", &dump, b"REPLACE"]);
@@ -177,7 +177,7 @@ fn work_with(client: &mut Client, body: &[u8]) {
     assert_eq!(client.call("DEBUG DIGEST-VALUE k"), before, "{}", body.escape_ascii());
 }
 
-/// Changes, removes, inserts or doubles a few bytes behind the type.
+/// Changes, removes, inserts or duplicates a few bytes after the type.
 fn damage(dice: &mut Dice, body: &mut Vec<u8>) {
     let at = 1 + dice.roll(body.len() as u64 - 1) as usize;
     let end = (at + 1 + dice.roll(8) as usize).min(body.len());
@@ -193,7 +193,7 @@ fn damage(dice: &mut Dice, body: &mut Vec<u8>) {
             let doubled = body[at..end].to_vec();
             body.splice(at..at, doubled);
         }
-        // NaN where a score is, and a length beyond everything elsewhere.
+        // NaN as a score, or an excessive length.
         _ => {
             let word: &[u8] = [&[0xff; 8][..], b"\x81nan", &[0, 0, 0, 0, 0, 0, 0xf8, 0x7f]][dice.roll(3) as usize];
             let end = (at + word.len()).min(body.len());

@@ -1,5 +1,5 @@
-//! Damaged append-only files: a start has a state that the data has had, or is refused with the file and the place, and
-//! then no file has changed.
+//! Damaged append-only files: a start has a state that the data has had, or fails with the file and the position,
+//! without changing any file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use keylatch::{Clock, Server};
 use crate::harness::{Client, Dice};
 use crate::log::{BEGIN_MS, first_seed};
 
-/// How many damaged files are tried with checksums, and how many without, unless `KEYLATCH_LOGS` says it.
+/// Number of damaged files with checksums, and number without, unless set by `KEYLATCH_LOGS`.
 const DAMAGED: u64 = 500;
 
 type Files = Vec<(PathBuf, Vec<u8>)>;
@@ -57,7 +57,7 @@ fn increment(files: &mut Files) -> &mut Vec<u8> {
     &mut found.expect("an increment").1
 }
 
-/// Damages the bytes of a file; returns how.
+/// Damages the bytes of a file; returns a description.
 fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) -> String {
     let (len, kind) = (bytes.len() as u64, dice.roll(8));
     let (at, count) = (dice.roll(len) as usize, 1 + dice.roll(120) as usize);
@@ -81,7 +81,7 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) -> String {
         }
         6 => bytes.extend((0..count).map(|_| dice.roll(256) as u8)),
         _ => {
-            // Blocks change places.
+            // Blocks are swapped.
             let starts: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"#HDR")).collect();
             if let [.., begin, middle, end] = starts[..] {
                 let block = bytes[begin..middle].to_vec();
@@ -115,7 +115,7 @@ fn try_files(files: &Files, checksum: &str, states: Option<&[Vec<String>]>, how:
     };
     let found = image(server.namespace());
     assert!(states.is_none_or(|states| states.contains(&found)), "{how}: {found:#?}");
-    // What was cut off is kept.
+    // Cut off parts are kept.
     let content = |end: fn(&Path) -> bool| {
         let parts = disk.contents();
         parts.into_iter().find(|(path, _)| end(path)).map(|(_, bytes)| bytes).unwrap_or_default()
@@ -124,7 +124,7 @@ fn try_files(files: &Files, checksum: &str, states: Option<&[Vec<String>]>, how:
     let valid = content(|path| path.extension().is_some_and(|end| end == "aof"));
     let mut files = files.clone();
     assert!([valid, kept].concat() == *increment(&mut files), "{how}: bytes are lost");
-    // It is written to behind what is valid.
+    // Writes continue after the valid part.
     let mut client = Client::connect(server.addr());
     assert_eq!(client.call("SET later 1"), "+OK", "{how}");
     let last = image(server.namespace());
@@ -142,7 +142,7 @@ fn try_damaged(checksum: &str) {
     for seed in first_seed()..first_seed() + count {
         let (mut damaged, mut dice) = (files.clone(), Dice::new(seed));
         let how = damage(increment(&mut damaged), &mut dice);
-        // Without checksums nobody can tell a damaged value from a good one.
+        // Without checksums a damaged value cannot be recognised.
         let states = (checksum == "yes").then_some(&states[..]);
         started += u64::from(try_files(&damaged, checksum, states, &format!("seed {seed}, {how}")));
     }
@@ -167,7 +167,7 @@ fn a_damaged_base_or_manifest_is_refused_and_stays_as_it_is() {
         if name.ends_with(".incr.aof") {
             continue;
         }
-        // An increment of another type would be one that a rewrite has replaced.
+        // An incremental file of another type would be one that a rewrite has replaced.
         let is_type = |at: usize| bytes[..at].ends_with(b" type ") && bytes[at] == b'i';
         for at in (0..bytes.len()).filter(|at| !is_type(*at)) {
             for value in [bytes[at] ^ 1, 0, b'9'] {
@@ -179,7 +179,7 @@ fn a_damaged_base_or_manifest_is_refused_and_stays_as_it_is() {
                 let disk = SimulatedDisk::with_contents(&damaged);
                 let how = format!("{name}, byte {at} is {value}");
                 match start(&disk, "yes") {
-                    // Such as the length that the file had after the rewrite.
+                    // For example, the length that the file had after the rewrite.
                     Ok(server) => assert_eq!(Some(&image(server.namespace())), states.last(), "{how}"),
                     Err(error) => {
                         assert!(error.to_string().contains("/appendonlydir"), "{how}: {error}");

@@ -1,4 +1,4 @@
-//! What containers and supervisors rely on: environment variables, the health check, systemd notifications.
+//! Features for containers and supervisors: environment variables, the health check, systemd notifications.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ fn start_with(variables: &[(&str, &str)]) -> Process {
     Process::run(Command::new(binary()).envs(variables.iter().copied()).args(["--port", "0", "--bind", "127.0.0.1"]))
 }
 
-/// Runs the health check with these arguments; returns whether it found a live server.
+/// Runs the health check with these arguments; returns whether it has found a live server.
 fn finds_life(args: &[&str]) -> bool {
     Command::new(binary()).arg("--healthcheck").args(args).output().expect("the binary starts").status.success()
 }
@@ -68,7 +68,7 @@ fn the_health_check_finds_a_server_on_a_unix_socket() {
     assert!(finds_life(&["--port", "0", "--unixsocket", socket]));
 }
 
-/// Listens for one client, as another kind of server; returns the port, and what ends with the client.
+/// Listens for one client, as another kind of server; returns the port and the thread, which ends with the client.
 fn stranger(serve: impl FnOnce(TcpStream) + Send + 'static) -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("bound").port().to_string();
@@ -88,7 +88,7 @@ fn the_health_check_fails_without_a_listener_or_with_another_one() {
 fn the_health_check_fails_when_an_answer_takes_too_long_as_a_whole() {
     let (port, drips) = stranger(|mut client| {
         client.set_read_timeout(Some(std::time::Duration::from_millis(10))).expect("a duration");
-        // The beginning of a handshake, whose next bytes come one by one until the health check has given up.
+        // The beginning of a handshake, whose next bytes arrive one by one until the health check has given up.
         let mut part: &[u8] = b"\x16\x03\x03\x3f\x00\x02\x00\x3e\xfc\x03\x03";
         while client.write_all(part).is_ok() && !matches!(client.read(&mut [0; 1000]), Ok(0)) {
             part = b"\0";
@@ -124,7 +124,7 @@ fn a_server_that_fails_to_start_leaves_port_files_as_they_are() {
     let daemon = start(&["--port", "0", "--daemonize", "yes", "--exit-on-stdin-close"]);
     assert!(!daemon.status.success());
     assert!(String::from_utf8_lossy(&daemon.stderr).contains("exit-on-stdin-close needs a server in the foreground"));
-    // The file of a later server is not that of an earlier one.
+    // The file of a later server, not of an earlier one.
     std::fs::write(&path, "1\n").expect("writable");
     process.signal("TERM");
     assert!(process.wait().success());
@@ -169,8 +169,8 @@ fn the_health_check_of_an_image_finds_the_server_wherever_it_listens() {
     // Only servers of the very same executable file are found: the test's own, and none of other tests.
     let dir = tempfile::tempdir().expect("a directory");
     let copy = dir.path().join("keylatch");
-    // Not by this process: children of tests that run beside this one would hold the file open for writing until they
-    // execute their program, and a file that is being written cannot be executed.
+    // Not by this process: children of concurrent tests would hold the file open for writing until they execute their
+    // program, and a file open for writing cannot be executed.
     assert!(Command::new("cp").arg(binary()).arg(&copy).status().expect("cp runs").success());
     let is_healthy = || {
         let output = Command::new(&copy).args(["--healthcheck", "--running"]).output().expect("the binary starts");

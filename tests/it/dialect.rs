@@ -1,13 +1,13 @@
-//! Names and error messages in both dialects: Redis' to the byte, or Valkey's.
+//! Names and error messages in both dialects: exactly Redis', or Valkey's.
 
 use crate::harness::{Client, TestServer};
 
-/// Starts a server that replies as Redis, and one that replies as Valkey.
+/// Starts a server that replies as Redis does, and one that replies as Valkey does.
 fn both() -> [TestServer; 2] {
     [TestServer::start(), TestServer::start_with(&[("extended-redis-compatibility", "no")])]
 }
 
-/// Sends commands to a new client of each server; holds each command with the expected replies of Redis and Valkey.
+/// Sends commands to a new client of each server; each command has the expected replies of Redis and Valkey.
 fn tell(story: &[(&[&str], &str, &str)]) {
     for (at, server) in both().iter().enumerate() {
         let mut client = server.client();

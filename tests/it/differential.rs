@@ -4,28 +4,27 @@
 //! in one table, [`deviations`], which fails as soon as an entry is no longer true.
 //!
 //! - [`oracle`] runs the real server and the connections to both.
-//! - [`record`] keeps what the real server replies to stories, so that keylatch is compared with it on any machine.
+//! - [`record`] keeps the real server's replies to stories, so that keylatch is compared with it on any machine.
 //! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`lists`],
 //!   [`hashes`], [`sets`], [`set_dumps`], [`sorted_sets`], [`sorted_set_ranges`], [`geo`], [`sorts`], [`keys`],
-//!   [`transactions`], [`dumps`],
-//!   [`migrations`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`], [`script_libraries`], [`acls`],
-//!   [`permissions`] and [`wire`] contain them.
+//!   [`transactions`], [`dumps`], [`migrations`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
+//!   [`script_libraries`], [`acls`], [`permissions`] and [`wire`] contain them.
 //! - [`companions`] contains stories of several clients at once; [`tracking`] those of clients with client-side
 //!   caching.
-//! - [`suite`] contains cases from Redis' own test suite; [`suite_table`] lists which of its tests pass.
+//! - [`suite`] contains cases from Redis' own test suite; [`suite_table`] lists its passing tests.
 //! - [`notifications`] compares keyspace notifications of the stories.
-//! - [`observe`] compares what both servers count, log and show for the same commands.
+//! - [`observe`] compares the statistics, logs and introspection of both servers after the same commands.
 //! - [`grids`] tests all combinations of options where that is cheap.
 //! - [`random`] generates random commands, and shrinks failing sequences.
 //! - [`catalogue`] compares COMMAND, COMMAND DOCS and CONFIG GET field by field.
-//! - [`patterns`] compares long and unusual names with patterns.
+//! - [`patterns`] compares matches of long and unusual names and patterns.
 //! - [`settings`] gives every setting valid and invalid values.
 //! - [`rewrite`] compares files written by CONFIG REWRITE.
-//! - [`files`] lets each server load what the other has saved.
+//! - [`files`] makes each server load files that the other has saved.
 //!
-//! Without `redis-server` on PATH the stories of [`script`], [`companions`] and [`notifications`] are compared with their records; the
-//! other tests pass. Two lines at the end of the run say how many these were. All of them fail if `CI` or
-//! `KEYLATCH_REQUIRE_REDIS` is set.
+//! Without `redis-server` on PATH the stories of [`script`], [`companions`] and [`notifications`] are compared with
+//! their records; the other tests pass. Two lines at the end of the run say how many there were of each kind. All of
+//! them fail if `CI` or `KEYLATCH_REQUIRE_REDIS` is set.
 
 mod acls;
 mod bitmaps;

@@ -1,4 +1,5 @@
-//! The library as a test double: direct inspection, faults and the log of commands, from blocking and asynchronous tests.
+//! The library as a test double: direct inspection, faults and the journal of calls, from blocking and asynchronous
+//! tests.
 
 use std::sync::{LazyLock, OnceLock, mpsc};
 use std::thread;
@@ -188,7 +189,7 @@ fn a_server_out_of_test_mode_says_that_it_takes_no_faults_and_keeps_no_calls() {
     assert!(!server.remove_fault(1));
 }
 
-/// A server for all tests of a process.
+/// Server shared by all tests of a process.
 static SHARED: LazyLock<Server> =
     LazyLock::new(|| Server::builder().test_mode().clock(Clock::manual()).start_blocking().expect("a free port"));
 
@@ -202,7 +203,7 @@ fn threads_share_a_server_in_a_lazy_lock() {
     assert_eq!(SHARED.get("shared"), Ok(Some(b"400".to_vec())));
 }
 
-/// Does everything that a test may ask of a server.
+/// Calls every method that a test may use on a server.
 fn ask_everything(server: &Server) {
     let mut client = Client::connect(server.addr());
     client.expect(&[("SET asked 1 PX 10", "+OK")]);
@@ -222,7 +223,7 @@ async fn a_test_on_a_current_thread_runtime_may_block_it() {
     static CELL: OnceLock<Server> = OnceLock::new();
     let server = Server::builder().test_mode().clock(Clock::manual()).start().await.expect("a free port");
     let server = CELL.get_or_init(|| server);
-    // A request in flight on the same thread, which time that passes answers.
+    // A request in flight on the same thread, which is answered as time passes.
     let pending = tokio::spawn(tokio::net::TcpStream::connect(server.addr()));
     let mut stream = pending.await.expect("a task").expect("it listens");
     tokio::io::AsyncWriteExt::write_all(&mut stream, b"BLPOP queue 5\r\n").await.expect("it reads");

@@ -1,4 +1,4 @@
-//! DUMP and RESTORE: values with their TTL and usage.
+//! DUMP and RESTORE: values with their TTL and LFU or LRU data.
 
 use crate::harness::{Client, TestServer};
 use keylatch::internals::resp::Frame;
@@ -197,7 +197,7 @@ fn a_field_with_a_deadline_out_of_range_is_bad_data() {
         (i64::MAX, "-ERR Bad data format"),
         (END_MS - 1, "+OK"),
     ] {
-        // The earliest deadline comes behind the type, and the only one is relative to it.
+        // The earliest deadline follows the type, and the only deadline is relative to it.
         payload[1..9].copy_from_slice(&at_ms.to_le_bytes());
         assert_eq!(restore(&mut client, "copy", "0", &payload, ""), reply, "{at_ms}");
     }
@@ -229,7 +229,7 @@ fn a_stream_whose_last_id_is_before_one_of_its_entries_is_bad_data() {
     let mut client = server.client();
     client.expect(&[("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1", "+OK"), ("XADD s 5-1 f v", "$3 5-1")]);
     let mut payload = dump(&mut client, "s");
-    // The last ID, the first, the largest deleted one, what was added, groups; version and checksum.
+    // The last ID, the first, the largest deleted one, the number of entries added, groups; version and checksum.
     let last_ms = payload.len() - (2 + 2 + 2 + 1 + 1 + 10);
     for (ms, reply) in [(6, "+OK"), (5, "+OK"), (4, "-ERR Bad data format")] {
         payload[last_ms] = ms;
@@ -237,7 +237,7 @@ fn a_stream_whose_last_id_is_before_one_of_its_entries_is_bad_data() {
     }
 }
 
-/// Returns the version of the format that a payload names.
+/// Returns the format version in a payload.
 fn version(payload: &[u8]) -> u8 {
     payload[payload.len() - 10]
 }
@@ -282,7 +282,7 @@ fn a_stream_whose_nodes_are_not_in_order_is_bad_data() {
     client.expect(&[("XADD s 1-1 f v", "$3 1-1"), ("XADD s 2-1 f v", "$3 2-1")]);
     let mut payload = dump(&mut client, "s");
     assert_eq!(restore(&mut client, "copy", "0", &payload, ""), "+OK");
-    // Behind the type and the number of nodes, each begins with its ID as a string of 16 bytes.
+    // After the type and the number of nodes, each node begins with its ID as a string of 16 bytes.
     let second_id = [&[16][..], &2_u64.to_be_bytes(), &1_u64.to_be_bytes()].concat();
     let second = payload.windows(17).position(|bytes| *bytes == second_id).expect("the second node");
     let len = second - 2;

@@ -165,7 +165,7 @@ fn settings_are_given_as_lines_of_a_config_file_and_leave_it_on_a_free_loopback_
     client.expect(&[("AUTH p@ss:word", "+OK"), ("CONFIG GET maxmemory", "*2 $9 maxmemory $8 10485760")]);
 }
 
-/// Returns why a server does not start.
+/// Returns the error with which a server fails to start.
 fn why_not(builder: keylatch::Builder) -> String {
     let error = builder.start_blocking().err().expect("invalid settings");
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
@@ -349,7 +349,7 @@ fn a_client_that_never_stops_sending_does_not_keep_the_server_from_stopping() {
     let mut writer = client.writer();
     let flood = b"PING\r\n".repeat(10_000);
     let flood = std::thread::spawn(move || while std::io::Write::write_all(&mut writer, &flood).is_ok() {});
-    client.take_bytes(100_000); // the flood has risen
+    client.take_bytes(100_000); // the flood is over
     let reader = std::thread::spawn(move || client.read_to_end());
     runtime.block_on(async {
         let stopped = tokio::time::timeout(PATIENCE, server.shutdown());

@@ -1,14 +1,15 @@
 //! `engine etcd`: several servers on one cluster, as their clients see them.
 //!
-//! - [`blocked`] has whose blocked calls are made;
+//! - [`blocked`] tests the order in which blocked calls are repeated;
 //! - [`etcd`] runs real nodes;
-//! - [`faults`] has what happens when nodes and processes end;
-//! - [`histories`] has whether one order explains what clients saw while anything ended, was stopped or cut off;
-//! - [`metrics`] has what the page of the metrics port shows;
+//! - [`faults`] tests the end of nodes and processes;
+//! - [`histories`] tests whether one order explains the replies to clients while anything ended, was stopped or cut
+//! off;
+//! - [`metrics`] tests the page of the metrics port;
 //! - [`proxy`] is a link to a node that can be cut;
-//! - [`published`] has what becomes of calls on the way when clients are paused or closed, or lose rights;
-//! - `stalls` has what others see of a server that a script or a full cluster holds up;
-//! - [`start`] has what a start refuses, and what the engine does not execute.
+//! - [`published`] tests calls in flight while clients are paused or closed, or lose permissions;
+//! - `stalls` tests the effect of a script or a full cluster on other clients;
+//! - [`start`] tests rejected starts and unsupported commands.
 
 mod blocked;
 mod data;
@@ -43,7 +44,7 @@ fn engine_info(client: &mut Client, name: &str) -> String {
     value.unwrap_or_else(|| panic!("no {name} in {text}")).to_owned()
 }
 
-/// Servers that serve the same data.
+/// Servers with the same data.
 pub(crate) struct Fleet {
     pub(crate) servers: Vec<TestServer>,
     etcd: Arc<Etcd>,
@@ -63,7 +64,7 @@ impl Fleet {
         Some(fleet)
     }
 
-    /// Starts another server, on a clock and with more settings.
+    /// Starts another server, with this clock and more settings.
     fn add(&mut self, clock: Clock, settings: &[(&str, &str)]) {
         let endpoints = self.etcd.endpoints();
         let engine = [("engine", "etcd"), ("etcd-endpoints", &endpoints), ("etcd-prefix", &self.prefix)];

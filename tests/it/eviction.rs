@@ -1,13 +1,13 @@
-//! Behaviour at the memory limit: which commands fail, which keys are evicted, and that the limit holds.
+//! Memory limit: commands that fail, keys that are evicted, and the limit itself.
 
 use crate::harness::{Client, Dice, TestServer, wait_until};
 
 const POLICIES: [&str; 7] =
     ["allkeys-random", "allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"];
 
-/// How much less than the limit may be used after an eviction: one value more than needed, and memory that counted
-/// during the eviction only: the requests that had arrived, up to one read and a value, and the spare room of their
-/// buffer. Its amount depends on how the requests arrived.
+/// Maximum amount by which memory may be below the limit after an eviction: one value more than needed, and memory that
+/// counted only during the eviction: pending requests, up to one read and a value, and the spare room of their buffer.
+/// It depends on how the requests arrived.
 const SPARE_MAX: usize = 3 * 20_480 + 2 * 16 * 1024;
 
 const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
@@ -20,7 +20,7 @@ fn evicted(client: &mut Client) -> usize {
     client.info("evicted_keys").parse().expect("a number")
 }
 
-/// Sets the limit to the memory used now plus this many bytes.
+/// Sets the limit to the present memory usage plus this many bytes; returns it.
 fn limit(client: &mut Client, more: usize) -> usize {
     let limit = used(client) + more;
     assert_eq!(client.call(&format!("CONFIG SET maxmemory {limit}")), "+OK");
@@ -57,7 +57,7 @@ fn many_clients_at_once_do_not_get_past_the_limit() {
         let server = TestServer::start_on_workers(2);
         let mut client = server.client();
         client.call(&format!("CONFIG SET maxmemory-policy {policy}"));
-        // Far more than what the six have sent at a time, which counts while it is pending.
+        // Far more than the pending requests of the six clients, which count too.
         let limit = limit(&mut client, 1536 * 1024);
         std::thread::scope(|scope| {
             for number in 0..6 {
@@ -83,7 +83,7 @@ fn a_pipeline_is_refused_from_the_command_on_that_finds_no_memory() {
     let server = TestServer::start();
     let mut client = server.client();
     limit(&mut client, 350_000);
-    // Short requests that make long strings: requests count as used memory, too, as long as they wait.
+    // Short requests that make long strings. Pending requests count as used memory, too.
     let requests: Vec<String> = (0..10).map(|at| format!("SETRANGE k:{at} 99999 x")).collect();
     let replies = client.pipeline(&requests);
     assert_eq!(replies[..2], [":100000", ":100000"]);
@@ -154,9 +154,9 @@ fn the_first_to_end_goes_first() {
     client.expect(&[("EXISTS stays long:1 long:299", ":3")]);
 }
 
-/// Fills a server with old keys and 200 that are used all the time, and returns how many of the latter survive.
+/// Fills a server with old keys and 200 that are used all the time; returns how many of the latter survive.
 fn survivors(policy: &str, uses: usize) -> i64 {
-    // More samples than the default of 5, with which a few more than 10 of the used ones go now and then.
+    // More samples than the default of 5, with which a few more than 10 of the used keys are evicted now and then.
     let server = TestServer::start_with(&[("maxmemory-policy", policy), ("maxmemory-samples", "10")]);
     let mut client = server.client();
     client.pipeline(&(0..2000).map(|at| format!("SET k:{at} v EX 100000")).collect::<Vec<_>>());
@@ -276,7 +276,7 @@ fn messages_that_wait_for_clients_count_as_used_memory_once_each() {
         assert_eq!(client.call(&publish), ":4");
     }
     let waiting = used(&mut client) - before;
-    // All 300 if nothing was read yet, each in an allocation of the next size class, 114,688 bytes.
+    // All 300 if none was read yet, each in an allocation of the next size class, 114,688 bytes.
     assert!((200 * MESSAGE_LEN..350 * MESSAGE_LEN).contains(&waiting), "{waiting}");
     drop(slow);
     wait_until(|| used(&mut client) < before + MESSAGE_LEN);

@@ -183,7 +183,7 @@ fn a_forward_jump_expires_every_absolute_deadline_it_passes_and_no_other() {
     server.server().set_wall_ms(WALL_MS);
     assert_eq!(client.int("DBSIZE"), 5000);
     server.advance_ms(1500);
-    // Relative TTLs up to 1500 ms are over now; absolute deadlines up to there have passed before.
+    // Relative TTLs up to 1500 ms have ended; absolute deadlines up to there have passed before.
     assert_eq!(client.int("DBSIZE"), 2000 + 2499);
     client.expect(&[
         ("EXISTS at:999", ":0"),
@@ -465,7 +465,7 @@ fn in_real_time_an_earlier_deadline_wakes_the_sweeper_that_waits_for_a_later_one
     let server = TestServer::start_in_real_time();
     let mut client = server.client();
     client.expect(&[("SET late v PX 600000", "+OK")]);
-    // The sweeper sleeps for at most a second, so without a wake-up it finds each key up to a second late. One key that
+    // The sweeper sleeps for at most a second, so without a wakeup it finds each key up to a second late. One key that
     // expires earlier proves that it was woken; a busy machine needs more attempts.
     let mut took_ms = || {
         let started = wall_ms(&mut client);

@@ -1,4 +1,4 @@
-//! TEST.FAILOVER: the last writes are lost, as when a primary fails before its replica has got them.
+//! TEST.FAILOVER: the last writes are lost, as when a primary fails before its replica has received them.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -10,14 +10,14 @@ use crate::harness::{Client, TestServer, wait_until};
 use crate::log;
 use crate::snapshots::{fill, start, start_with, state, transact};
 
-/// Loses the last writes; the connection closes behind the reply.
+/// Loses the last writes; the connection closes after the reply.
 fn fail_over(server: &TestServer, lost: usize) {
     let mut client = server.client();
     client.send(format!("TEST.FAILOVER LOSE {lost}\r\nSET behind it\r\n").as_bytes());
     assert_eq!(String::from_utf8_lossy(&client.read_to_end()), "+OK\r\n");
 }
 
-/// Returns how many writes are remembered.
+/// Returns the number of remembered writes.
 fn remembered(client: &mut Client) -> usize {
     let reply = client.call("TEST.FAILOVER LOSE 1000000000");
     let count = reply.strip_prefix("-ERR only ").and_then(|rest| rest.strip_suffix(" writes are remembered"));
@@ -32,7 +32,7 @@ fn a_lock_is_lost_and_a_fence_refuses_the_late_write_of_its_holder() {
     let fence = first.int("LOCK.ACQUIRE lock first PX 30000");
     fail_over(&server, 1);
     assert_eq!(first.read_to_end(), b"");
-    // The first holder still believes in its lock when the second one gets it.
+    // The first holder still believes that it holds the lock when the second one gets it.
     let mut second = server.client();
     let larger = second.int("LOCK.ACQUIRE lock second PX 30000");
     assert!(larger > fence);
@@ -51,7 +51,7 @@ fn a_lock_without_a_fence_is_held_twice() {
     fail_over(&server, 1);
     let mut second = server.client();
     second.expect(&[("SET lock second NX PX 30000", "+OK")]);
-    // Nothing tells the first holder's write from that of the second.
+    // The first holder's write cannot be told from the second holder's.
     server.client().expect(&[("SET guarded first", "+OK")]);
     second.expect(&[("SET guarded second", "+OK")]);
 }
@@ -337,7 +337,7 @@ fn after_any_number_of_lost_writes_the_keys_are_those_of_so_many_writes_ago() {
         let mut states = vec![state(&server)];
         for _ in 0..4 {
             play(&server, &mut random, 60, &mut states);
-            // Twice, now and then: what the first one has left can be lost by the second.
+            // Twice, now and then: the second failover can lose the writes that the first one has left.
             for _ in 0..=random.below(2) {
                 let lost = random.below(states.len());
                 fail_over(&server, lost);
@@ -348,7 +348,7 @@ fn after_any_number_of_lost_writes_the_keys_are_those_of_so_many_writes_ago() {
     }
 }
 
-/// Executes random transactions; adds the state after each write that is remembered to those before.
+/// Executes random transactions; records the state after each remembered write.
 fn play(server: &TestServer, random: &mut Random, count: usize, states: &mut Vec<(String, Vec<[String; 3]>)>) {
     let (mut client, mut other) = (server.client(), server.client());
     for _ in 0..count {
@@ -435,7 +435,7 @@ fn the_writes_that_are_kept_are_repeated_in_their_own_databases() {
     let server = start();
     let mut client = server.client();
     client.expect(&[("SELECT 3", "+OK"), ("SET k 1", "+OK")]);
-    // A cut, after which the log says again which database a write is for.
+    // A checkpoint, after which the log repeats the database of the next write.
     client.expect(&[("TEST.SNAPSHOT s", "+OK"), ("INCR k", ":2"), ("INCR k", ":3"), ("SET lost v", "+OK")]);
     fail_over(&server, 1);
     let mut client = server.client();
@@ -468,8 +468,8 @@ fn kept_writes_that_are_repeated_lead_to_the_same_keys() {
     }
 }
 
-/// Executes a random transaction that changes at least a counter; returns false if it was refused. It is one write, without
-/// asking the server, which would make a cut: nothing is repeated up to a cut.
+/// Executes a random transaction that changes at least a counter; returns false if it was refused. It is one write,
+/// without a query to the server, which would make a checkpoint: no write is repeated up to a checkpoint.
 fn write_once(client: &mut Client, random: &mut Random) -> bool {
     client.call("MULTI");
     for command in (0..2).map(|_| log::command(random)) {
@@ -488,12 +488,12 @@ fn a_value_too_large_to_be_copied_makes_the_writes_before_it_changes_be_forgotte
     let mut client = server.client();
     client.expect(&[("SETRANGE large 20000000 x", ":20000001"), ("SET k before", "+OK")]);
     assert_eq!(remembered(&mut client), 2);
-    // It is not changed by what is lost.
+    // The loss does not change it.
     client.expect(&[("SET k after", "+OK")]);
     fail_over(&server, 1);
     let mut client = server.client();
     client.expect(&[("GET k", "$6 before"), ("STRLEN large", ":20000001")]);
-    // Nobody knows what it was before the change: there is no copy of it.
+    // Its value before the change is unknown: there is no copy of it.
     client.expect(&[("SET k v", "+OK"), ("APPEND large y", ":20000002")]);
     assert_eq!(remembered(&mut client), 0);
     client.expect(&[("SET k w", "+OK")]);

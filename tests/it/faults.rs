@@ -1,4 +1,4 @@
-//! TEST.FAULT and TEST.CALLS: errors, slow replies and broken connections on demand, and the journal of what was called.
+//! TEST.FAULT and TEST.CALLS: errors, slow replies and broken connections on demand, and the journal of received calls.
 
 use keylatch::Clock;
 
@@ -58,7 +58,7 @@ fn a_delay_is_one_of_real_time_and_holds_up_nobody_else() {
     client.expect(&[("CLIENT SETNAME slow", "+OK")]);
     client.send(b"SET k 1\r\nINCR k\r\nPING\r\n");
     assert_eq!(client.reply(), "+OK");
-    // The call is executed, and only its reply is late.
+    // The call is executed at once; only its reply is late.
     wait_until(|| control.call("GET k") == "$1 2");
     control.expect(&[("INCR k", ":3")]);
     control.int("TEST.TIME ADVANCE 86400000");
@@ -236,7 +236,7 @@ fn only_the_latest_calls_are_kept() {
     let calls = control.call("TEST.CALLS");
     assert!(calls.starts_with("*3 ") && calls.contains("$4 ECHO $1 7") && calls.contains("$4 ECHO $1 9"), "{calls}");
     control.expect(&[("CONFIG SET test-calls-max 0", "+OK"), ("PING", "+PONG"), ("TEST.CALLS", "*0")]);
-    // However long the calls, they take a limited memory.
+    // The memory for calls is limited, whatever their length.
     control.expect(&[("CONFIG SET test-calls-max 10000", "+OK")]);
     let value = "x".repeat(10_000_000);
     (0..10).for_each(|_| assert_eq!(client.call_args(&["SET", "k", &value]), "+OK"));
@@ -252,7 +252,7 @@ fn the_ambiguous_acquire_breaks_a_naive_client_and_not_lock_acquire() {
     client.send(b"SET naive me NX PX 30000\r\n");
     assert_eq!(client.read_to_end(), b"");
     let mut client = server.client();
-    // It holds the lock and does not know: it waits for itself.
+    // It holds the lock without knowing: it waits for itself.
     client.expect(&[("SET naive me NX PX 30000", "$-1"), ("GET naive", "$2 me")]);
     client.send(b"LOCK.ACQUIRE l me PX 30000\r\n");
     assert_eq!(client.read_to_end(), b"");

@@ -1,5 +1,5 @@
-//! SETIFGREATER and DELIFGREATER: a write with a smaller fencing token than the last one is refused. No redis-server has
-//! them, so the expected replies are those of Garnet's documentation.
+//! SETIFGREATER and DELIFGREATER: a write with a smaller fencing token than the last one is refused. No redis-server
+//! has these commands, so the expected replies follow Garnet's documentation.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use keylatch::Clock;
 use crate::harness::{Client, TestServer, wait_until};
 use crate::log;
 
-/// Returns the fence of an existing string, which such a request does not change; 0 without one.
+/// Returns the fence of an existing string, by a request that does not change it; 0 without a fence.
 fn fence_of(client: &mut Client, key: &str) -> i64 {
     let reply = client.call(&format!("SETIFGREATER {key} x 0 NOGET"));
     let fence = reply.strip_prefix("*2 :").and_then(|rest| rest.strip_suffix(" $-1"));
@@ -91,7 +91,7 @@ fn a_late_write_is_refused_also_after_the_key_is_gone_for_as_long_as_fence_memor
     client.expect(&[("SETIFGREATER k a 7", "*2 :7 $-1"), ("DEL k", ":1"), ("SETIFGREATER k b 6", "*2 :6 $-1")]);
 }
 
-/// Starts a server that keeps its files in a directory, so many milliseconds after the first one.
+/// Starts a server with its files in a directory, this many milliseconds after the first one.
 fn start_after(dir: &Path, appendonly: &str, ms: i64) -> TestServer {
     let clock = Clock::manual();
     clock.set_wall_ms(log::BEGIN_MS + ms);
@@ -231,7 +231,7 @@ fn remembered_fences_are_used_memory_of_a_bounded_size_and_given_back() {
     assert!((used(&mut client) - before).abs() < 150_000, "{}", used(&mut client) - before);
 }
 
-/// Returns a figure about the fences of removed keys.
+/// Returns a statistic about the fences of removed keys.
 fn remembered(client: &mut Client, name: &str) -> u64 {
     let info = client.call("INFO locks");
     let figure = info.split(' ').find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -361,7 +361,7 @@ fn a_value_that_is_replaced_loses_its_fence_and_one_that_is_changed_in_place_kee
         }
         assert_eq!(fence_of(&mut client, "k"), if kept { 7 } else { 0 }, "{request}");
     }
-    // A value with an allocation of its own is replaced by a new one where it is changed.
+    // A value with an allocation of its own is replaced by a new one when it is changed.
     client.expect(&[("DEL k", ":1"), (&format!("SETIFGREATER k {long} 7"), "*2 :7 $-1"), ("APPEND k y", ":20001")]);
     assert_eq!(fence_of(&mut client, "k"), 7);
 }

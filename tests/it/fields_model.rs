@@ -1,4 +1,4 @@
-//! Random commands on fields that expire, against a plain model: redis-server 7.0 has no such fields.
+//! Random commands on fields with deadlines, compared with a simple model: redis-server 7.0 has no such fields.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use keylatch::internals::resp::Frame;
 
 use crate::harness::{Client, Dice, TestServer};
 
-/// How many commands are tested with each limit of packed hashes, unless `KEYLATCH_COMMANDS` says it.
+/// Number of tested commands with each limit of packed hashes, unless set by `KEYLATCH_COMMANDS`.
 const COMMANDS: u64 = 8_000;
 
 const KEYS: [&str; 3] = ["h", "i", "j"];
 const FIELDS: u64 = 9;
 const NOW_MS: i64 = 1_700_000_000_000;
 
-/// The fields of a hash: each with its value and its deadline in wall-clock milliseconds.
+/// Fields of a hash, each with its value and its deadline in wall-clock milliseconds.
 type Hash = BTreeMap<String, (i64, Option<i64>)>;
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct Model {
 }
 
 impl Model {
-    /// Removes what has expired, and hashes without fields.
+    /// Removes expired fields, and hashes without fields.
     fn settle(&mut self) {
         let now = self.now;
         for hash in self.hashes.values_mut() {
@@ -68,7 +68,7 @@ impl Model {
     }
 }
 
-/// The reply of a command as the model has it.
+/// Formats the reply of a command in the model.
 fn array(replies: impl IntoIterator<Item = String>) -> String {
     let replies: Vec<String> = replies.into_iter().collect();
     format!("*{} {}", replies.len(), replies.join(" ")).trim_end().to_owned()
@@ -78,7 +78,7 @@ fn bulk(value: Option<i64>) -> String {
     value.map_or("$-1".into(), |value| format!("${} {value}", value.to_string().len()))
 }
 
-/// Makes up a command; returns it, and its reply by the model, which has executed it.
+/// Generates a command, and executes it in the model; returns it with the model's reply.
 fn step(dice: &mut Dice, model: &mut Model) -> (String, String) {
     let key = KEYS[dice.roll(3) as usize];
     let names: Vec<String> = (0..=dice.roll(3)).map(|_| format!("f{}", dice.roll(FIELDS))).collect();

@@ -1,6 +1,6 @@
-//! The figures of the pages have one source each. `benches/plots/figures.tsv` has what was measured. Two tables of
-//! BENCHMARKS.md round rows of it, and another page quotes a cell of the first by a comment behind the number:
-//! `22<!-- bytes per key: keylatch -->`. `benches/LOCKS.md` has tables of `benches/locks/figures.tsv`.
+//! Sources of the pages' figures: each figure has one. `benches/plots/figures.tsv` has the measurements. Two tables of
+//! BENCHMARKS.md have rounded rows of it, and another page quotes a cell of the first table with a comment after the
+//! number: `22<!-- bytes per key: keylatch -->`. `benches/LOCKS.md` has tables of `benches/locks/figures.tsv`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,13 +9,13 @@ use std::path::Path;
 use crate::pages::{Page, pages};
 use crate::tidy::root;
 
-/// The columns of `figures.tsv` that the columns of the table show.
+/// Columns of the table, with their columns in `figures.tsv`.
 const COLUMNS: [(&str, &str); 3] = [("keylatch", "keylatch"), ("redis-server", "redis"), ("times", "ratio")];
 
-/// A line of a table, by the names of the columns.
+/// Row of a table, by the names of the columns.
 type Line = BTreeMap<String, String>;
 
-/// Reads a file whose columns are separated by tabs.
+/// Reads a file with columns separated by tabs.
 fn lines(path: &str) -> Vec<Line> {
     let text = fs::read_to_string(root().join(path)).expect(path);
     let mut lines = text.lines().map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>());
@@ -30,14 +30,14 @@ fn between<'a>(page: &'a Page, name: &str) -> &'a str {
     found.unwrap_or_else(|| panic!("{} has no block {name}", page.path.display())).0
 }
 
-/// Reads the cells of a table of a page.
+/// Returns the cells of a table of a page.
 fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
     let rows =
         table.lines().filter(|line| line.starts_with('|') && !line.starts_with("|-") && !line.starts_with("| -"));
     rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect())
 }
 
-/// Reads a table of BENCHMARKS.md, by the name of each figure: `figures` at its head, or what is `slower`.
+/// Parses a table of BENCHMARKS.md, by the name of each figure: the `figures` at its head, or the `slower` ones.
 fn figures(table: &str) -> BTreeMap<String, Line> {
     let page = Page::read(Path::new("BENCHMARKS.md"));
     let mut rows = rows(between(&page, table)).map(|row| row.into_iter().map(str::to_owned).collect::<Vec<_>>());
@@ -45,7 +45,7 @@ fn figures(table: &str) -> BTreeMap<String, Line> {
     rows.map(|row| (row[0].clone(), head.iter().cloned().zip(row).collect())).collect()
 }
 
-/// Says whether a text is the number, rounded to the digits that it shows: `4.3 million`, `8,737`, `0.28`.
+/// Returns whether a text is the number, rounded to the digits shown: `4.3 million`, `8,737`, `0.28`.
 fn rounds(text: &str, number: f64) -> bool {
     let (digits, unit) = text.strip_suffix(" million").map_or((text, 1.0), |digits| (digits, 1e6));
     let digits = digits.replace(',', "");

@@ -1,4 +1,4 @@
-//! Snapshots: what is saved is there after a restart, and a snapshot is what the data was when it was ordered.
+//! Snapshots: saved data survives a restart, and a snapshot has the data at the time when it was ordered.
 
 use std::path::Path;
 
@@ -13,18 +13,18 @@ pub(crate) fn dir() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// Returns the settings of a server that keeps its files in a directory, and more settings.
+/// Returns the settings of a server with its files in a directory, and more settings.
 fn settings<'a>(dir: &'a Path, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let dir = dir.to_str().expect("text");
     [&[("dir", dir), ("dbfilename", "dump.rdb"), ("enable-debug-command", "yes")], more].concat()
 }
 
-/// Starts a server that keeps its files in a directory, on a clock that stands at the same date each time.
+/// Starts a server with its files in a directory, on a clock that always starts at the same date.
 pub(crate) fn start_in(dir: &Path, more: &[(&str, &str)]) -> TestServer {
     start_at(dir, 0, more)
 }
 
-/// Starts such a server at a date that is so many milliseconds later.
+/// Starts such a server at a date that is this many milliseconds later.
 pub(crate) fn start_at(dir: &Path, ms: i64, more: &[(&str, &str)]) -> TestServer {
     let clock = Clock::manual();
     clock.set_wall_ms(BEGIN_MS + ms);
@@ -183,7 +183,7 @@ fn a_background_save_has_what_there_was_when_it_was_ordered_whatever_happens_the
 
 #[test]
 fn flushall_and_a_shutdown_end_a_save_that_takes_long() {
-    // Long strings are written apart from other keys.
+    // Long strings are written separately from other keys.
     for value in ["1", &"x".repeat(100_000)] {
         let dir = dir();
         let server = start_in(dir.path(), &[("rdb-key-save-delay", "1000000000")]);
@@ -364,7 +364,7 @@ fn fences_of_locks_grow_over_a_restart_from_a_snapshot_though_the_clock_was_set_
     let server = start_in(dir.path(), &[]);
     server.server().set_wall_ms(BEGIN_MS + 1_000_000_000);
     let mut client = server.client();
-    // Whichever of them is read last.
+    // Regardless of the key that is read last.
     let before = (0..100).map(|at| client.int(&format!("LOCK.ACQUIRE lock{at} token PX 9000000000"))).max();
     client.expect(&[("SAVE", "+OK")]);
     let after = start_in(dir.path(), &[]).client().int("LOCK.ACQUIRE other token PX 1000");

@@ -1,6 +1,6 @@
-//! The layers: which module of the library may import which, and what is at the root of the sources.
+//! The layers: the imports that each module of the library may have, and the files at the root of the sources.
 //!
-//! Imports go down only, so that a layer can be read, tested and changed without those above it.
+//! Imports go down only, so that a layer can be read, tested and changed without the layers above it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ mod store;
 
 use crate::tidy::{File, root, rust_files, without_comments_and_strings};
 
-/// The modules from the top to the bottom, each with those that it may import.
+/// Modules from the top to the bottom, each with its permitted imports.
 #[rustfmt::skip] // a table
 const FLOORS: &[(&str, &[&str])] = &[
     ("main", &[]),
@@ -48,25 +48,25 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("glob", &[]),
 ];
 
-/// Imports that go up, or that the table does not allow, and remain to be removed. One that is gone must be removed
-/// from here too.
+/// Imports that go up, or that the table does not allow, and remain to be removed. An import that no longer exists must
+/// be removed from here too.
 const STILL_TO_BE_CUT: &[(&str, &str)] = &[];
 
-/// What lies at the root of the sources beside folders.
+/// Files at the root of the sources.
 const ROOT_FILES: [&str; 5] = ["error.rs", "glob.rs", "instance.rs", "lib.rs", "main.rs"];
 
-/// An import: the module that has it, the module it names, and the file.
+/// Import: the importing module, the imported module, and the file.
 type Arrow = (String, String, String);
 
-/// Returns the module at the root that a file of the sources belongs to, and how many modules deep the file is.
+/// Returns the module at the root that a source file belongs to, and the file's depth in modules.
 fn place_of(path: &str) -> (String, usize) {
     let inside = path.strip_prefix("src/").unwrap_or(path).trim_end_matches(".rs").trim_end_matches("/mod");
     let parts: Vec<&str> = inside.split('/').collect();
     (parts[0].to_owned(), parts.len())
 }
 
-/// Returns what is imported from the root of the library by `crate::name`, `crate::{name, ...}`, or enough `super::`;
-/// unit tests are no exception.
+/// Returns the imports from the root of the library, by `crate::name`, `crate::{name, ...}`, or enough `super::`; unit
+/// tests are no exception.
 fn imports(file: &File) -> BTreeSet<String> {
     let code: Vec<String> = file.text.lines().map(without_comments_and_strings).collect();
     let code = code.join("\n");
@@ -162,8 +162,8 @@ fn imports_go_down_only() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Rooms that few should know, because what they do is a feature of its own: each is imported by at most
-/// [`KNOWING_FILES_MAX`] files besides its own, those of its commands, and the list of modules.
+/// Modules that few files may import, because each is a feature of its own: at most [`KNOWING_FILES_MAX`] files besides
+/// its own, those of its commands, and the list of modules.
 const LITTLE_KNOWN: [&str; 1] = ["test_mode"];
 const KNOWING_FILES_MAX: usize = 5;
 

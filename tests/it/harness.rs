@@ -1,8 +1,7 @@
 //! The test harness: a server on port 0 for each test, and a client that shows the bytes of replies.
 //!
-//! Replies are compared as they travel: [`Client::call`] returns the reply's bytes with every line end
-//! shown as a blank, so `*2 $1 a :1` is an array of `"a"` and 1. Time is the server's manual clock;
-//! no test sleeps.
+//! Replies are compared in wire form: [`Client::call`] returns the reply's bytes with every line end shown as a blank,
+//! so `*2 $1 a :1` is an array of `"a"` and 1. Time is the server's manual clock; no test sleeps.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,24 +18,24 @@ use keylatch::{Clock, Server};
 use tokio::runtime::Runtime;
 use tokio_util::codec::Decoder;
 
-/// How long a test waits for a reply before it fails instead of hanging: much longer than any takes on a busy machine,
-/// and much shorter than what CI allows for all tests, which would end without naming the one that waits.
+/// Time that a test waits for a reply before it fails instead of hanging: much longer than any reply takes on a busy
+/// machine, and much shorter than CI's limit for all tests, which would end without naming the waiting one.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How much a client reads at once, in bytes.
+/// Read size of a client, in bytes.
 const READ_LEN: usize = 256 * 1024;
 
-/// A server for one test; it stops when the test ends.
+/// Server of one test, which stops when the test ends.
 pub struct TestServer {
     server: Server,
-    /// Reads the log, once it is enabled.
+    /// Reader of the log, once it is enabled.
     log: Mutex<Option<LogReader>>,
     // Dropped after the server, whose tasks they run.
     _workers: Vec<Runtime>,
 }
 
 impl TestServer {
-    /// Starts a server whose clock only moves by [`TestServer::advance_ms`].
+    /// Starts a server on a manual clock, moved only by [`TestServer::advance_ms`].
     pub fn start() -> Self {
         Self::start_with(&[])
     }
@@ -71,8 +70,8 @@ impl TestServer {
         Self::start_with_workers(Server::builder().clock(Clock::manual()), 0)
     }
 
-    /// Starts a server whose connections are served by this many worker threads, as the binary's are; with none, it
-    /// runs on a thread of its own.
+    /// Starts a server whose connections are served by this many worker threads, like the binary's. With none, it runs
+    /// on a thread of its own.
     pub fn start_with_workers(builder: keylatch::Builder, count: usize) -> Self {
         let workers: Vec<Runtime> =
             (0..count).map(|number| keylatch::internals::worker::runtime(number).expect("a worker thread")).collect();
@@ -82,12 +81,12 @@ impl TestServer {
         TestServer { server, log: Mutex::default(), _workers: workers }
     }
 
-    /// Stops the server, and returns when it has ended with all that it had to write.
+    /// Stops the server, and returns when it has ended and written all its data.
     pub fn end(self) {
         self.server.shutdown_blocking();
     }
 
-    /// Returns where the server listens.
+    /// Returns the server's address.
     pub fn addr(&self) -> SocketAddr {
         self.server.addr()
     }
@@ -102,7 +101,7 @@ impl TestServer {
         *self.log.lock().expect("no panic") = Some(self.server.namespace().read_log(Purpose::Copy));
     }
 
-    /// Takes what was logged since the last call.
+    /// Returns the records logged since the last call.
     pub fn take_log(&self) -> BytesMut {
         let log = self.log.lock().expect("no panic");
         BytesMut::from(&log.as_ref().expect("a log").read_all().expect("its place")[..])
@@ -125,10 +124,10 @@ impl TestServer {
         self.block_as(self.client(), request)
     }
 
-    /// Blocks a client that is there already.
+    /// Blocks an existing client.
     pub fn block_as(&self, mut client: Client, request: &str) -> Client {
         let mut other = self.client();
-        // Not by the number of blocked clients, among which may be some that are about to leave.
+        // Not by the number of blocked clients: some of them may be about to leave.
         let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
         client.send(format!("{request}\r\n").as_bytes());
         wait_until(|| {
@@ -139,47 +138,47 @@ impl TestServer {
         client
     }
 
-    /// Advances time; everything due has happened when this returns.
+    /// Advances time. All due work is done when this returns.
     pub fn advance_ms(&self, ms: u64) {
         self.server.advance(Duration::from_millis(ms));
     }
 }
 
-/// A RESP client for any server, over any stream.
+/// RESP client for any server, over any stream.
 pub struct Client<S = TcpStream> {
     stream: S,
     replies: Replies,
     chunk: Box<[u8]>,
 }
 
-/// The replies that come, each as a value and as its bytes.
+/// Received replies, each as a value and as its bytes.
 #[derive(Default)]
 pub struct Replies {
     decoder: FrameDecoder,
-    /// What the decoder has not taken yet.
+    /// Bytes that the decoder has not consumed yet.
     undecoded: BytesMut,
-    /// The bytes from the first reply on that was not returned.
+    /// Bytes from the first unreturned reply on.
     bytes: BytesMut,
 }
 
 impl Replies {
-    /// Adds bytes that have come.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.undecoded.extend_from_slice(bytes);
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the next reply once all of it has come.
+    /// Returns the next reply once it has arrived completely.
     #[track_caller]
     pub fn next(&mut self) -> Option<(Frame, Vec<u8>)> {
         let frame = self.decoder.decode(&mut self.undecoded).expect("a well-formed reply")?;
         Some((frame, self.bytes.split_to(self.bytes.len() - self.undecoded.len()).to_vec()))
     }
 
-    /// Takes bytes that follow the last reply: `len`, or as many as have come. A reply may begin with those that are left.
+    /// Takes `len` bytes after the last reply, or as many as have arrived. A reply may begin with the remaining bytes.
     fn take(&mut self, len: usize) -> Vec<u8> {
         let bytes = self.bytes.split_to(len.min(self.bytes.len()));
-        // The decoder may have had the first part of a reply.
+        // The decoder may have consumed the first part of a reply.
         (self.decoder, self.undecoded) = (FrameDecoder::new(), self.bytes.clone());
         bytes.to_vec()
     }
@@ -194,7 +193,7 @@ impl Client {
         Client::over(stream)
     }
 
-    /// Waits ten times as long for replies as other clients: for requests that take seconds of computing.
+    /// Waits ten times as long for replies as other clients, for requests that take seconds of computing.
     #[cfg(feature = "lua")]
     pub fn patient(self) -> Self {
         self.stream.set_read_timeout(Some(PATIENCE * 10)).expect("a read timeout");
@@ -227,7 +226,7 @@ impl Client<UnixStream> {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// Creates a client of a connected stream.
+    /// Creates a client on a connected stream.
     pub fn over(stream: S) -> Self {
         Client { stream, replies: Replies::default(), chunk: vec![0; READ_LEN].into() }
     }
@@ -251,14 +250,14 @@ impl<S: Read + Write> Client<S> {
         self.reply()
     }
 
-    /// Sends a command and returns the reply as a value.
+    /// Sends a command of arbitrary arguments and returns the reply as a value.
     #[track_caller]
     pub fn frame(&mut self, args: &[impl AsRef<[u8]>]) -> Frame {
         self.send(&encode(args));
         self.read_frame().expect("a reply")
     }
 
-    /// Sends a command whose reply is an integer and returns that.
+    /// Sends a command and returns its integer reply.
     #[track_caller]
     pub fn int(&mut self, words: &str) -> i64 {
         let reply = self.call(words);
@@ -281,11 +280,11 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Sends many commands, however many, and returns their replies.
+    /// Sends any number of commands, and returns their replies.
     #[track_caller]
     pub fn pipeline(&mut self, commands: &[String]) -> Vec<String> {
         let mut replies = Vec::with_capacity(commands.len());
-        // In portions whose replies fit into the sockets' buffers, because nothing is read while they are written.
+        // In portions whose replies fit into the sockets' buffers, because replies are not read during a write.
         for portion in commands.chunks(1000) {
             let words = portion.iter().map(|command| command.split(' ').collect::<Vec<_>>());
             self.send(&words.flat_map(|words| encode(&words)).collect::<Vec<u8>>());
@@ -294,7 +293,7 @@ impl<S: Read + Write> Client<S> {
         replies
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     #[track_caller]
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the server reads");
@@ -312,7 +311,7 @@ impl<S: Read + Write> Client<S> {
         self.read_with_bytes().map(|(frame, _)| frame)
     }
 
-    /// Reads one reply as the bytes that came; `None` when the server has closed the connection.
+    /// Reads one reply as its bytes; `None` when the server has closed the connection.
     #[track_caller]
     pub fn read_raw(&mut self) -> Option<Vec<u8>> {
         self.read_with_bytes().map(|(_, bytes)| bytes)
@@ -329,7 +328,8 @@ impl<S: Read + Write> Client<S> {
                 Ok(0) => return None,
                 Ok(len) => self.replies.push(&self.chunk[..len]),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
-                // A process that ends while its parent thread starts another one interrupts any thread of the tests.
+                // When a process ends while its parent thread starts another one, any thread of the tests may be
+                // interrupted.
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => give_up(&format!("no reply: {error}")),
             }
@@ -346,7 +346,7 @@ impl<S: Read + Write> Client<S> {
         bytes
     }
 
-    /// Reads to the end of the connection and returns all that came.
+    /// Reads up to the end of the connection, and returns all bytes.
     pub fn read_to_end(&mut self) -> Vec<u8> {
         let mut bytes = self.replies.take(usize::MAX);
         // A reset after the last reply counts as the end.
@@ -390,13 +390,13 @@ impl ReservedPort {
     }
 }
 
-/// Polls until a condition holds, and fails after the timeout of a reply.
+/// Polls until a condition holds, and fails after the timeout for replies.
 #[track_caller]
 pub fn wait_until(holds: impl FnMut() -> bool) {
     wait_for(PATIENCE, holds);
 }
 
-/// Polls until a condition holds, and fails after this long.
+/// Polls until a condition holds, and fails after a timeout.
 #[track_caller]
 pub fn wait_for(patience: Duration, mut holds: impl FnMut() -> bool) {
     let clock = Clock::system();
@@ -410,7 +410,7 @@ pub fn wait_for(patience: Duration, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Fails the test that waits in vain, by its name: the message may be all that is left of a run that is cut short.
+/// Fails a test that has waited in vain, by its name: the message may be all that is left of an interrupted run.
 #[track_caller]
 pub fn give_up(why: &str) -> ! {
     panic!("{}: {why}", std::thread::current().name().unwrap_or("a thread of a test"));
@@ -436,7 +436,7 @@ pub fn encode(args: &[impl AsRef<[u8]>]) -> Vec<u8> {
     bytes
 }
 
-/// Shows a reply on one line: line ends become blanks, other bytes that are not text are escaped.
+/// Formats a reply on one line: line ends become blanks, other bytes that are not text are escaped.
 pub fn show(reply: &[u8]) -> String {
     let reply = reply.strip_suffix(b"\r\n").unwrap_or(reply);
     let mut shown = String::with_capacity(reply.len());
@@ -451,7 +451,8 @@ pub fn show(reply: &[u8]) -> String {
     shown
 }
 
-/// Sends a request, and serves another client until its reply begins. Returns how often that was.
+/// Sends a request, and serves another client until its reply begins. Returns the number of times that the other was
+/// served.
 pub fn served_until_reply(walker: &mut Client, other: &mut Client, request: &[u8]) -> usize {
     walker.send(request);
     walker.writer().set_nonblocking(true).expect("a socket");
@@ -468,11 +469,11 @@ pub fn served_until_reply(walker: &mut Client, other: &mut Client, request: &[u8
     served
 }
 
-/// A generator of pseudo-random numbers, the same in every run of a test (xorshift).
+/// Pseudo-random generator, the same in every run of a test (xorshift).
 pub struct Dice(u64);
 
 impl Dice {
-    /// Creates a generator; the same seed gives the same numbers.
+    /// Creates a generator. The same seed gives the same numbers.
     pub fn new(seed: u64) -> Self {
         Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }

@@ -2,13 +2,13 @@
 
 use crate::harness::{Client, TestServer, encode, wait_until};
 
-/// The date on which the clocks of these tests begin, in milliseconds since 1970.
+/// Date on which the clocks of these tests begin, in milliseconds since 1970.
 const BEGIN_MS: i64 = 1_700_000_000_000;
 
-/// Settings under which hashes are packed, and under which they are not.
+/// Limits under which hashes are packed, and under which they are not.
 const FORMS: [&str; 2] = ["512", "0"];
 
-/// Starts a server whose hashes are of one form.
+/// Starts a server whose hashes have one form.
 fn start(entries: &str) -> TestServer {
     let server = TestServer::start_with(&[
         ("hash-max-listpack-entries", entries),
@@ -309,7 +309,7 @@ fn hashes_take_their_deadlines_along() {
     }
 }
 
-/// As in Redis 8.0; the log has what makes that of any hash which another server may have.
+/// Follows Redis 8.0. The log has commands that create the same fields in any hash that another server may have.
 #[test]
 fn a_missing_hash_that_is_set_with_a_time_in_the_past_is_created_and_deleted() {
     let server = TestServer::start_with(&[("notify-keyspace-events", "AEn")]);
@@ -329,7 +329,7 @@ fn a_missing_hash_that_is_set_with_a_time_in_the_past_is_created_and_deleted() {
         assert!(log.windows(removed.len()).any(|part| *part == removed), "{}", log.escape_ascii());
         assert!(!log.windows(6).any(|part| *part == *b"HSETEX"), "{}", log.escape_ascii());
     }
-    // A condition that is not met creates nothing.
+    // An unmet condition creates nothing.
     watcher.expect(&[("WATCH h", "+OK"), ("MULTI", "+OK"), ("PING", "+QUEUED")]);
     client.expect(&[("HSETEX h FXX PXAT 1 FIELDS 1 a 1", ":0")]);
     assert_eq!(watcher.call("EXEC"), "*1 +PONG");

@@ -1,8 +1,8 @@
-//! HyperLogLogs, through the socket: behaviour that the differential tests do not cover.
+//! HyperLogLogs, through the socket: cases that the differential tests do not cover.
 
 use crate::harness::{Client, Dice, TestServer};
 
-/// The bytes stored by redis-server 7.0.15 after `PFADD k a b c`.
+/// Value stored by redis-server 7.0.15 after `PFADD k a b c`.
 const ABC: &[u8] = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80\x60\xf3\x80\x50\xb1\x84\x4b\xfb\x80\x42\x5a";
 
 #[test]

@@ -1,4 +1,5 @@
-//! Generic commands and what all commands share; `differential/keys.rs` has every option and error of the generic ones.
+//! Generic commands and behaviour common to all commands; `differential/keys.rs` has every option and error of the
+//! former.
 
 use crate::harness::TestServer;
 
@@ -125,7 +126,7 @@ fn memory_in_use_returns_to_what_it_was_when_keys_go() {
     let server = TestServer::start();
     let mut client = server.client();
     let used = |client: &mut crate::harness::Client| client.info("used_memory").parse::<i64>().expect("a number");
-    // A shard keeps its first buckets once it has had a key.
+    // A shard does not free its first buckets once it has had a key.
     client.pipeline(&(0..2000).map(|n| format!("SET warm:{n} 1 EX 5")).collect::<Vec<_>>());
     server.advance_ms(5000);
     let before = used(&mut client);

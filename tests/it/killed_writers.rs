@@ -1,7 +1,7 @@
-//! Processes that are killed while they write an append-only file: what any client was told is there after the next start,
-//! whatever `appendfsync` says. (A power cut may take more; simulated disks show that.)
+//! Processes that are killed while they write an append-only file: any change reported to a client survives, whatever
+//! `appendfsync` is. (A power cut may lose more; simulated disks show that.)
 //!
-//! `KEYLATCH_KILLS` is how many kills there are for each kind, `KEYLATCH_SEED` the first seed.
+//! `KEYLATCH_KILLS` is the number of kills of each kind, `KEYLATCH_SEED` the first seed.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -15,17 +15,17 @@ use crate::harness::{Client, Dice, encode, wait_until};
 use crate::log::first_seed;
 use crate::process::{Process, binary};
 
-/// How many kills there are for each kind, unless `KEYLATCH_KILLS` says it.
+/// Number of kills of each kind, unless set by `KEYLATCH_KILLS`.
 const KILLS: u64 = 2;
 
-/// How many replies a client gets at most before a kill, for each request that is in flight.
+/// Maximum number of replies to a client before a kill, for each request in flight.
 const REPLIES_MAX: u64 = 400;
 
 fn kills() -> u64 {
     std::env::var("KEYLATCH_KILLS").map_or(KILLS, |kills| kills.parse().expect("KEYLATCH_KILLS is a number"))
 }
 
-/// Starts a server in a directory, with an append-only file; returns it when it has loaded that.
+/// Starts a server with an append-only file in a directory; returns it when it has loaded the file.
 fn start(dir: &Path, args: &[&str]) -> Process {
     let mut command = Command::new(binary());
     command.current_dir(dir).args(["--port", "0", "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]);
@@ -40,7 +40,7 @@ fn kill(mut process: Process) {
     process.wait();
 }
 
-/// The number in a counter that was last told to a client.
+/// Last number of a counter that was reported to a client.
 #[derive(Default)]
 struct Told(AtomicI64);
 
@@ -50,7 +50,7 @@ impl Told {
     }
 }
 
-/// A connection to a server that may be killed at any time.
+/// Connection to a server that may be killed at any time.
 struct Caller {
     client: Client,
     writer: TcpStream,
@@ -68,14 +68,14 @@ impl Caller {
         std::io::Write::write_all(&mut self.writer, &bytes).is_ok()
     }
 
-    /// Returns the last of so many replies, unless the server is gone.
+    /// Returns the last of this many replies, unless the server is gone.
     fn last_of(&mut self, count: usize) -> Option<Frame> {
         (1..count).try_for_each(|_| self.client.read_frame().map(drop))?;
         self.client.read_frame()
     }
 }
 
-/// Returns the numbers in a reply, wherever they stand.
+/// Returns the numbers in a reply, at any depth.
 fn numbers(frame: &Frame) -> Vec<i64> {
     match frame {
         Frame::Integer(number) => vec![*number],
@@ -85,7 +85,7 @@ fn numbers(frame: &Frame) -> Vec<i64> {
     }
 }
 
-/// Increments a counter, with so many requests in flight.
+/// Increments a counter, with this many requests in flight.
 fn increment(addr: SocketAddr, key: &str, in_flight: usize, told: &Told) {
     let (mut caller, incr) = (Caller::connect(addr), ["INCR", key]);
     let requests: Vec<&[&str]> = vec![&incr; in_flight];
@@ -99,7 +99,7 @@ fn increment(addr: SocketAddr, key: &str, in_flight: usize, told: &Told) {
     }
 }
 
-/// Increments a counter in calls of a kind, and hears the number in their last reply.
+/// Increments a counter by repeated calls, and records the number in their last reply.
 fn repeat(addr: SocketAddr, calls: &[&[&str]], told: &Told) {
     let mut caller = Caller::connect(addr);
     while caller.send(calls) {
@@ -110,14 +110,14 @@ fn repeat(addr: SocketAddr, calls: &[&[&str]], told: &Told) {
     }
 }
 
-/// Hears the numbers that come to a client which has sent some calls, each of which has a reply.
+/// Records the numbers sent to a client that has sent some calls, each of which has a reply.
 fn listen(mut caller: Caller, told: &Told) {
     while let Some(frame) = caller.last_of(1) {
         numbers(&frame).last().into_iter().for_each(|number| told.hear(*number));
     }
 }
 
-/// Takes numbers from a list, each of which another client has stored before it has appended it.
+/// Takes numbers from a list. Another client has stored each number before appending it.
 fn pop(addr: SocketAddr, told: &Told) {
     let mut caller = Caller::connect(addr);
     while caller.send(&[&["BLPOP", "queue", "0"]]) {
@@ -139,7 +139,7 @@ fn append_to_queue(addr: SocketAddr) {
     }
 }
 
-/// The counters of a round, each with what was told about it in one way.
+/// Counters of a round, each with the numbers reported in one way.
 #[derive(Default)]
 struct Round {
     replies: Told,
@@ -152,7 +152,7 @@ struct Round {
 const SCRIPT: &str = "local n = redis.call('INCR', KEYS[1]) redis.call('PUBLISH', 'numbers', n) return n";
 
 impl Round {
-    /// Has clients write by every way in which a client is told of a change.
+    /// Starts clients that write, for every way in which a client learns of a change.
     fn write<'s>(&'s self, scope: &'s Scope<'s, '_>, addr: SocketAddr, in_flight: usize) {
         scope.spawn(move || increment(addr, "replies", in_flight, &self.replies));
         scope.spawn(move || repeat(addr, &[&["MULTI"], &["INCR", "transactions"], &["EXEC"]], &self.transactions));
@@ -166,7 +166,7 @@ impl Round {
         scope.spawn(move || append_to_queue(addr));
     }
 
-    /// Returns the ways in which a client was told of a number that a server does not have, and the two numbers.
+    /// Returns the ways in which a number was reported that a server does not have, with both numbers.
     fn lost(&self, server: &mut Client) -> Vec<(&'static str, i64, i64)> {
         let ways = [
             ("replies", "replies", &self.replies),
@@ -184,7 +184,7 @@ impl Round {
     }
 }
 
-/// Kills a server while clients write, and looks whether the next one has what they were told.
+/// Kills a server while clients write, and checks that the next one has the reported numbers.
 fn kill_and_look(policy: &str, in_flight: usize, seed: u64) {
     let (dir, mut dice) = (tempfile::tempdir().expect("a directory"), Dice::new(seed));
     let args = ["--appendfsync", policy];
@@ -231,7 +231,7 @@ fn a_killed_replica_has_lost_nothing_that_it_has_acknowledged() {
             let addr = primary.addr();
             let of = format!("127.0.0.1 {}", addr.port());
             let mut replica = start(dir.path(), &["--appendfsync", policy, "--replicaof", &of]);
-            // Its file has nothing before it is written anew, with what the primary has sent.
+            // Its file is empty until it is rewritten with the primary's data.
             let mut client = Client::connect(replica.known_addr());
             wait_until(|| client.info("master_link_status") == "up" && client.info("aof_rewrite_in_progress") == "0");
             thread::scope(|scope| {

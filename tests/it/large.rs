@@ -1,10 +1,10 @@
-//! Commands on large collections choose the way that costs least, and reply the same whichever it is.
+//! Commands on large collections choose the cheapest algorithm; the replies are the same with each.
 
 use std::collections::BTreeSet;
 
 use crate::harness::{Client, Dice, TestServer};
 
-/// Returns the elements of an array, in its order.
+/// Returns the elements of an array in order.
 fn elements(client: &mut Client, words: &str) -> Vec<String> {
     let reply = client.call(words);
     let bulks = reply.split('$').skip(1).map(|bulk| bulk.trim_matches([' ', ',', '[', ']']));
@@ -17,7 +17,8 @@ fn members(client: &mut Client, words: &str) -> Vec<String> {
     members
 }
 
-/// Differences with few large others, asked for every member of the first, and with many small ones, asked for theirs.
+/// Covers differences with few large sets, looked up for every member of the first one, and with many small ones, whose
+/// members are looked up in it.
 #[test]
 fn a_difference_is_the_same_whichever_set_is_asked() {
     let server = TestServer::start();

@@ -1,15 +1,15 @@
-//! Blocked clients that leave, or are closed: nothing is given to a client that is known to be gone.
+//! Blocked clients that leave or are closed: a client that is known to be gone gets nothing.
 
 #[cfg(feature = "lua")]
 use keylatch::Clock;
 
 use crate::harness::{Client, TestServer, wait_until};
 
-/// A call that blocks, and how to see that it was not served.
+/// Blocking call, with a check that it was not served.
 struct Case {
     prepare: &'static str,
     call: &'static str,
-    /// What would serve it.
+    /// Change that would serve it.
     change: &'static str,
     shown_by: &'static str,
     unserved: &'static str,
@@ -41,8 +41,8 @@ const CASES: [Case; 5] = [
     },
 ];
 
-/// Closes a blocked client by one command of a transaction and makes its key ready by the next, and asserts that it is not
-/// served.
+/// Closes a blocked client by one command of a transaction, makes its key ready by the next one, and asserts that the
+/// client is not served.
 fn expect_nothing_served(server: &TestServer, open: impl Fn() -> Client, close: impl Fn(i64) -> String) {
     let mut client = server.client();
     for case in &CASES {
@@ -106,7 +106,8 @@ fn a_lock_goes_to_the_first_in_line_that_is_still_there() {
     assert!(next.reply().starts_with(':'));
 }
 
-/// Waits until no client is blocked any more, and then makes a key ready. What keeps it from waiting for ever is not reached.
+/// Script that waits until no client is blocked any more, and then executes its arguments. Its limit of rounds is not
+/// reached.
 #[cfg(feature = "lua")]
 const BUSY: &str = "for i = 1, 300000 do \
     if redis.call('INFO', 'clients'):find('blocked_clients:0', 1, true) then break end end \

@@ -1,4 +1,4 @@
-//! Limits of clients, and what happens to a client that exceeds them.
+//! Limits of clients, and the treatment of clients that exceed them.
 
 use std::io::{Read, Write};
 
@@ -128,11 +128,11 @@ fn the_soft_output_limit_counts_from_when_it_was_first_exceeded() {
         let list = other.call("CLIENT LIST");
         list.contains("cmd=get") && list.matches(" omem=0 ").count() == 1
     });
-    server.advance_ms(1); // from here on housekeeping sees it
+    server.advance_ms(1); // from now on housekeeping sees it
     server.advance_ms(9_999);
     slow.send(b"PING\r\n");
     wait_until(|| other.call("CLIENT LIST").contains("cmd=ping"));
-    server.advance_ms(1_000); // it is closed although it sends nothing more
+    server.advance_ms(1_000); // it is closed although it sends no more
     wait_until(|| other.info("connected_clients") == "1");
     assert!(slow.read_to_end().len() < 50_000_000);
 }
@@ -158,7 +158,7 @@ fn claims_of_huge_requests_take_no_memory() {
     assert!(resident_kib() - before < 500_000, "{} KiB more", resident_kib() - before);
 }
 
-/// Reads from the kernel how much memory this process, which includes the server, uses.
+/// Returns the resident memory, by the kernel, of this process, which includes the server.
 fn resident_kib() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a VmRSS line");

@@ -1,9 +1,9 @@
-//! Linearizability: what many connections see at once can be explained by a sequential order of the commands.
+//! Linearizability: a sequential order of the commands explains the replies to many concurrent connections.
 //!
-//! Threads send commands on a few keys and record when each was sent and when its reply had been read. A checker (Wing,
-//! Gong and Lowe's algorithm) then searches for an order of the commands that keeps the order of non-overlapping ones
-//! and of each pipeline, and in which a plain map gives all the replies. The times are ticks of a shared counter, not
-//! of a clock. The checker itself is tested with histories that have no such order.
+//! Threads send commands on a few keys and record the times of each call and of its reply. A checker (Wing, Gong and
+//! Lowe's algorithm) then searches for an order of the commands that keeps the order of non-overlapping ones and of
+//! each pipeline, and in which a plain map gives all the replies. The times are ticks of a shared counter, not of a
+//! clock. The checker itself is tested with histories that have no such order.
 
 #[cfg(feature = "lua")]
 mod mixed;
@@ -20,10 +20,10 @@ use todc_utils::{Action, History, WGLChecker};
 use self::model::{CONNECTIONS, Command, KEYS, MapSpec, Operation};
 use crate::harness::{Client, TestServer};
 
-/// A call or a reply: its tick, the connection, and the operation (with its reply once that is known).
+/// Call or reply: its tick, the connection, and the operation (with its reply once it is known).
 type Event = (u64, usize, Action<Operation>);
 
-/// The record of one round of all connections.
+/// Record of one round of all connections.
 #[derive(Default)]
 struct Recording {
     events: Mutex<Vec<Event>>,
@@ -64,7 +64,7 @@ struct Recorder<'a> {
     client: &'a mut Client,
     connection: usize,
     ticks: &'a AtomicU64,
-    /// Prefixes the round's keys, so that every round starts without data.
+    /// Prefix of the round's keys, so that every round starts without data.
     prefix: String,
     dice: Dice,
     turns: usize,
@@ -72,7 +72,7 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// Sends commands with one write, notes that all were called, and then each reply as it is read.
+    /// Sends commands in one write, records that all of them were called, and then each reply as it is read.
     fn call(&mut self, commands: Vec<Command>) -> Vec<String> {
         let bytes: Vec<u8> = commands.iter().flat_map(|command| command.requests(&self.prefix)).collect();
         let (connection, first) = (self.connection, self.turns);
@@ -139,7 +139,7 @@ fn plain_command(recorder: &mut Recorder<'_>) -> Command {
     }
 }
 
-/// Small numbers that look random: an xorshift generator with a seed of its own for every connection.
+/// Xorshift generator with a seed of its own for every connection.
 struct Dice {
     state: u64,
     values: i64,
@@ -168,15 +168,15 @@ impl Dice {
     }
 }
 
-/// The mix of operations of a run.
+/// Mix of operations of a run.
 #[derive(Clone, Copy)]
 struct Plan {
     rounds: usize,
-    /// How many writes each connection does in a round.
+    /// Number of writes of each connection in a round.
     turns: usize,
-    /// How many commands travel in one write at most.
+    /// Maximum number of commands in one write.
     burst: u64,
-    /// Generates the next command.
+    /// Function that generates the next command.
     draw: fn(&mut Recorder<'_>) -> Command,
 }
 

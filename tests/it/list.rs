@@ -1,4 +1,5 @@
-//! Lists where redis-server 7.0 cannot be asked: encodings since 7.2, and what a blocked client meets when it is woken.
+//! Lists where redis-server 7.0 is no reference: encodings since 7.2, and the state that a blocked client finds when it
+//! is woken.
 
 use crate::harness::{Client, TestServer};
 
@@ -32,7 +33,7 @@ fn a_list_is_a_listpack_up_to_the_limit_and_again_from_half_of_it_on() {
             ("LTRIM k 0 0", "+OK"),
             ("OBJECT ENCODING k", "$8 listpack"),
             ("RPUSH full 1 2 3 4", ":4"),
-            // A rotation does not pass the limit.
+            // A rotation does not exceed the limit.
             ("LMOVE full full LEFT RIGHT", "$1 1"),
             ("OBJECT ENCODING full", "$8 listpack"),
             ("LINSERT full BEFORE 3 x", ":5"),

@@ -1,8 +1,8 @@
 //! The documented lock pattern: `SETNX`, then `GET`, then `GETSET`, and `DEL` to release, from many connections.
 //!
 //! The lock's value is the second at which it expires: the time of acquisition, plus a timeout, plus one. The algorithm
-//! compares that with its own time, which these tests pass as a number; no test reads a clock or sleeps. Locks with a
-//! TTL (`SET NX PX`) follow the server's manual clock.
+//! compares it with its own time, which these tests pass as a number; no test reads a clock or sleeps. Locks with a TTL
+//! (`SET NX PX`) follow the server's manual clock.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -14,16 +14,16 @@ use crate::harness::{Client, TestServer};
 
 const LOCK: &str = "lock.foo";
 
-/// How many seconds a holder may keep the lock.
+/// Maximum time that a holder may keep the lock, in seconds.
 const TIMEOUT_S: i64 = 10;
 
-/// What the holder of a lock knows about it.
+/// Data of a lock that its holder knows.
 #[derive(Debug)]
 pub(crate) struct Held {
     until_s: i64,
 }
 
-/// Runs the documented algorithm once; `None` when another client holds the lock.
+/// Runs the documented algorithm once; `None` if another client holds the lock.
 pub(crate) fn try_acquire(client: &mut Client, now_s: i64) -> Option<Held> {
     let until_s = now_s + TIMEOUT_S + 1;
     if set_if_absent(client, LOCK, until_s) {
@@ -32,7 +32,7 @@ pub(crate) fn try_acquire(client: &mut Client, now_s: i64) -> Option<Held> {
     (is_expired(get(client, LOCK), now_s) && take_over(client, now_s)).then_some(Held { until_s })
 }
 
-/// Runs the step that cannot be raced: swap the value, then check whether the old one had expired.
+/// Runs the step without a race: swap the value, then check whether the old one had expired.
 fn take_over(client: &mut Client, now_s: i64) -> bool {
     let until_s = (now_s + TIMEOUT_S + 1).to_string();
     match number(client.frame(&["GETSET", LOCK, &until_s])) {
@@ -126,7 +126,7 @@ fn setnx_wins_exactly_once_among_64_clients_of_two_parallel_workers() {
     assert_once_each(&winners);
 }
 
-/// In every round the holder crashes: it never deletes the lock, and the next round takes place after its expiry.
+/// Covers holders that crash: in every round the lock is not deleted, and the next round takes place after its expiry.
 #[test]
 fn a_crashed_holders_lock_is_taken_over_by_exactly_one_of_8_contenders_a_thousand_times() {
     const ROUNDS: usize = 1000;
@@ -137,8 +137,8 @@ fn a_crashed_holders_lock_is_taken_over_by_exactly_one_of_8_contenders_a_thousan
         for (round, winners) in winners.iter().enumerate() {
             let now_s = (round as i64 + 1) * (TIMEOUT_S + 2);
             step.wait();
-            // In even rounds all have seen the expired value before the first of them swaps it; in odd ones they race
-            // through the whole algorithm.
+            // In even rounds all clients have seen the expired value before the first of them swaps it; in odd ones
+            // they race through the whole algorithm.
             let won = if round % 2 == 0 {
                 assert!(!set_if_absent(client, LOCK, now_s + TIMEOUT_S + 1));
                 assert!(is_expired(get(client, LOCK), now_s));

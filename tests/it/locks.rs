@@ -1,4 +1,4 @@
-//! `LOCK.*`: locks, the line for them, sessions, announcements, and what other commands do to a lock.
+//! `LOCK.*`: locks, their queues, sessions, notifications, and the effects of other commands on a lock.
 
 mod contention;
 mod deadlock;
@@ -26,7 +26,7 @@ fn block(server: &TestServer, client: Client, request: &str) -> Client {
     server.block_as(client, request)
 }
 
-/// Lets a new client wait for lock `k` with a token.
+/// Queues a new client for lock `k` with a token.
 fn wait_for(server: &TestServer, token: &str) -> Client {
     block(server, server.client(), &format!("LOCK.ACQUIRE k {token} PX 1000 BLOCK 0"))
 }
@@ -35,7 +35,7 @@ fn fence(client: &mut Client, request: &str) -> i64 {
     client.int(request)
 }
 
-/// Asserts that the reply, if it has arrived, is that a lock was acquired; returns the fence.
+/// Asserts that the reply, if it has arrived, is that of an acquired lock; returns the fence.
 fn acquired(client: &mut Client) -> i64 {
     let reply = client.reply();
     reply.strip_prefix(':').and_then(|fence| fence.parse().ok()).unwrap_or_else(|| panic!("no fence but {reply}"))
@@ -209,7 +209,7 @@ fn an_expired_lock_goes_to_the_first_in_line_and_not_to_a_poller_that_comes_firs
     let mut holder = server.client();
     holder.int("LOCK.ACQUIRE k t PX 100");
     let mut first = wait_for(&server, "first");
-    // The time passes and nothing is swept: the poller's own call finds the expired key.
+    // Time passes without a sweep: the poller's own call finds the expired key.
     server.server().namespace().clock.advance(std::time::Duration::from_millis(200));
     let mut poller = server.client();
     assert_eq!(poller.call("SETNX k poller"), ":0");
@@ -373,7 +373,7 @@ fn a_session_lock_is_released_when_its_connection_closes_and_by_reset() {
     assert_eq!(first.call("RESET"), "+RESET");
     acquired(&mut second);
     assert_eq!(other.call("LOCK.RELEASE k second"), ":1");
-    // What it held before is not released a second time.
+    // Locks that it held before are not released a second time.
     second.int("LOCK.ACQUIRE k again PX 1000");
     drop(first);
     wait_until(|| !other.call("CLIENT LIST").contains("cmd=reset"));

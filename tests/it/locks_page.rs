@@ -1,5 +1,5 @@
-//! The page on locks: every block of code on it is run. Sessions, scripts and settings are run here, programs by
-//! `tests/clients/locks_page.py`.
+//! The page on locks: every block of code on it is executed. Sessions, scripts and settings are executed here, programs
+//! by `tests/clients/locks_page.py`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,8 +12,7 @@ use crate::process::{Process, binary, text};
 use crate::tidy::root;
 use crate::transcripts::{self, comparable};
 
-/// The languages of blocks, and how many blocks of each there are at least. Those behind `sh` are run by the clients'
-/// tests.
+/// Languages of blocks, with the minimum number of blocks of each. The clients' tests run the languages after `sh`.
 const LANGUAGES: [(&str, usize); 8] =
     [("redis", 5), ("sh", 3), ("conf", 1), ("python", 3), ("js", 1), ("go", 1), ("java", 1), ("rust", 1)];
 
@@ -39,7 +38,7 @@ fn of_language(language: &str) -> Vec<String> {
     blocks().into_iter().filter(|block| block.0 == language).map(|block| block.1).collect()
 }
 
-/// Returns what a block says that it prints: a comment for each line.
+/// Returns the output promised in a block's comments, line by line.
 fn promised(block: &str) -> Vec<&str> {
     let lines = block.lines().filter_map(|line| line.strip_prefix("# prints: "));
     lines.map(str::trim_end).collect()
@@ -97,7 +96,7 @@ fn programs(port: u16) -> tempfile::TempDir {
     folder
 }
 
-/// Returns the words of an output, without what differs from run to run: fences, ages and TTLs, hosts and ports.
+/// Returns the words of an output, without parts that differ from run to run: fences, ages and TTLs, hosts and ports.
 fn printed(output: &str) -> Vec<Vec<String>> {
     let word = |word: &str| {
         let is_time = word.strip_suffix('s').is_some_and(|digits| digits.parse::<f64>().is_ok());

@@ -1,4 +1,4 @@
-//! The log of effects: what a call writes to it, and that a second server that replays it has the same keys.
+//! The log of effects: the records of a call, and equality of the keys of a second server that replays them.
 
 pub(crate) mod commands;
 mod readers;
@@ -16,7 +16,7 @@ use self::commands::{field_command, stream_command};
 use crate::differential::random::Random;
 use crate::harness::{Client, TestServer, encode, wait_until};
 
-/// Starts a server on a manual clock, which logs from now on.
+/// Starts a server on a manual clock, with its log enabled.
 pub(crate) fn start() -> TestServer {
     start_with(&[])
 }
@@ -26,7 +26,7 @@ fn start_with(settings: &[(&str, &str)]) -> TestServer {
     logging(TestServer::start_with(&settings))
 }
 
-/// The date on which the clocks of these tests begin, in milliseconds since 1970.
+/// Date on which the clocks of these tests begin, in milliseconds since 1970.
 pub(crate) const BEGIN_MS: i64 = 1_700_000_000_000;
 
 fn logging(server: TestServer) -> TestServer {
@@ -35,7 +35,7 @@ fn logging(server: TestServer) -> TestServer {
     server
 }
 
-/// Takes the log as text, one command behind the other.
+/// Returns the log as text, one command after the other.
 fn take(server: &TestServer) -> String {
     let (mut codec, mut log) = (Codec::new(Limits::default()), server.take_log());
     let mut text = Vec::new();
@@ -46,7 +46,7 @@ fn take(server: &TestServer) -> String {
     text.join("; ")
 }
 
-/// Asserts what each request writes to the log, in database 0, of which the log was told before.
+/// Asserts the log records of each request in database 0, which the log has selected before.
 #[track_caller]
 pub(crate) fn expect(server: &TestServer, script: &[(&str, &str)]) {
     let mut client = server.client();
@@ -58,7 +58,7 @@ pub(crate) fn expect(server: &TestServer, script: &[(&str, &str)]) {
     }
 }
 
-/// Asserts that a fresh server that replays a log, at the same time, has the same keys as the server that wrote it.
+/// Asserts that a new server that replays a log, at the same time, has the same keys as the server that wrote it.
 #[track_caller]
 fn assert_replayed(server: &TestServer, log: BytesMut, passed_ms: u64) {
     let twin = start();
@@ -86,12 +86,12 @@ pub(crate) fn keys(client: &mut Client, db: usize) -> Vec<[String; 3]> {
         .iter()
         .map(|key| {
             let [mut value, deadline] = ["GET", "PEXPIRETIME"].map(|name| client.call_args(&[name.as_bytes(), key]));
-            // It shows the fence of a string, and changes nothing.
+            // The command returns the fence of a string without a change.
             value.push_str(&client.call_args(&[&b"SETIFGREATER"[..], key, b"", b"0", b"NOGET"]));
             if client.call_args(&[&b"TYPE"[..], key]) == "+stream" {
                 let group = client.call_args(&[&b"XINFO"[..], b"GROUPS", key]);
                 value = client.call_args(&[&b"XINFO"[..], b"STREAM", key, b"FULL", b"COUNT", b"0"]);
-                // When consumers were seen last is not logged.
+                // The time when consumers were last seen is not logged.
                 value.truncate(value.find("$9 consumers").unwrap_or(value.len()));
                 value.push_str(&group);
             }
@@ -107,7 +107,7 @@ pub(crate) fn keys(client: &mut Client, db: usize) -> Vec<[String; 3]> {
     known
 }
 
-/// Returns the elements of a reply; none of an error.
+/// Returns the elements of a reply; none for an error.
 fn elements(client: &mut Client, args: &[&[u8]]) -> Vec<Vec<u8>> {
     match client.frame(args) {
         Frame::Array(elements) => elements.iter().filter_map(Frame::as_bytes).map(<[u8]>::to_vec).collect(),
@@ -282,7 +282,7 @@ fn what_depends_on_the_time_is_logged_with_a_date() {
             ("PERSIST k", "persist k"),
             ("EXPIRE k -1", "DEL k"),
             ("INCRBYFLOAT k 3", "SET k 3"),
-            // As a key that has expired, and as what the call came to.
+            // For an expired key, and for the effect of the call.
             ("SET l 1 PXAT 1", "DEL l; DEL l"),
         ],
     );
@@ -346,7 +346,7 @@ fn members_of_sets_that_are_chosen_at_random_are_logged_by_their_names() {
         .flat_map(|text| text.split("; "))
         .flat_map(|command| encode(&["SELECT", "0"]).into_iter().chain(encode(&command.split(' ').collect::<Vec<_>>())))
         .collect();
-    // The earlier ones have left these sets.
+    // The earlier requests have left these sets.
     client.call("DEL t s the:first");
     assert_replayed(&server, BytesMut::from(&log[..]), 0);
 }
@@ -516,12 +516,12 @@ fn a_log_that_is_cut_short_or_damaged_is_refused() {
     assert_eq!(replayed(&encode(&["INCRBY", "k", "x"])).0, "Ok((1, 1))");
 }
 
-/// How many commands each of the clients sends in a row, and how often they do.
+/// Number of commands that each client sends in a row, and number of rounds.
 const CHUNK: usize = 40;
 const ROUNDS: usize = 40;
 const CLIENTS: u64 = 3;
 
-/// Makes up a command of the random differential stream, or one that expires soon or changes several keys at once.
+/// Generates a command of the random differential stream, or one that expires soon or changes several keys at once.
 pub(crate) fn command(random: &mut Random) -> Vec<Vec<u8>> {
     let soon = (1 + random.below(40)).to_string();
     let key = [&b"k"[..], b"l", b"key:3", b"{tag}4", b""][random.below(5)];
@@ -547,7 +547,7 @@ pub(crate) fn command(random: &mut Random) -> Vec<Vec<u8>> {
     args.iter().map(|arg| arg.to_vec()).collect()
 }
 
-/// Plays random commands of several clients at the same time, and lets time pass.
+/// Plays random commands of several clients concurrently, and advances time.
 fn play(server: &TestServer, seed: u64) -> u64 {
     let mut clients: Vec<(Client, Random)> =
         (0..CLIENTS).map(|number| (server.client(), Random::new(seed * CLIENTS + number))).collect();
@@ -563,7 +563,7 @@ fn play(server: &TestServer, seed: u64) -> u64 {
                     finished.fetch_add(1, SeqCst);
                 });
             }
-            // Commands that block do so until their time is over.
+            // Blocking commands do so until their timeout.
             wait_until(|| {
                 if observer.info("blocked_clients") != "0" {
                     server.advance_ms(1);
@@ -578,7 +578,7 @@ fn play(server: &TestServer, seed: u64) -> u64 {
     passed_ms
 }
 
-/// Returns the first of the seeds, which `KEYLATCH_SEED` moves.
+/// Returns the first seed, which `KEYLATCH_SEED` moves.
 pub(crate) fn first_seed() -> u64 {
     std::env::var("KEYLATCH_SEED").map_or(0, |text| text.parse().expect("KEYLATCH_SEED is a number"))
 }

@@ -1,4 +1,4 @@
-//! The log of the binary, where what it is written to takes no more.
+//! The log of the binary when its output accepts no more.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -36,9 +36,10 @@ fn a_log_that_nobody_reads_stops_nobody_and_says_what_it_has_lost() {
         wait_until(|| fs::read_to_string(&port_file).is_ok_and(|text| text.ends_with('\n')));
         let port = fs::read_to_string(&port_file).expect("it is there").trim().parse().expect("a port");
         log_too_much(&mut Client::connect(SocketAddr::from(([127, 0, 0, 1], port))));
-        let mut lines: Box<dyn BufRead> = match names_file {
-            true => Box::new(BufReader::new(File::open(&pipe).expect("the server has opened it"))),
-            false => Box::new(BufReader::new(child.stderr.take().expect("a pipe"))),
+        let mut lines: Box<dyn BufRead> = if names_file {
+            Box::new(BufReader::new(File::open(&pipe).expect("the server has opened it")))
+        } else {
+            Box::new(BufReader::new(child.stderr.take().expect("a pipe")))
         };
         let (mut line, mut is_told) = (String::new(), false);
         while !is_told && lines.read_line(&mut line).is_ok_and(|len| len > 0) {
@@ -52,7 +53,7 @@ fn a_log_that_nobody_reads_stops_nobody_and_says_what_it_has_lost() {
     }
 }
 
-/// A line with more would not have room in the queue to the log.
+/// Covers the longest line: a longer one would not fit into the log's queue.
 #[test]
 fn a_script_logs_the_beginning_of_a_line_that_is_too_long() {
     let dir = tempfile::tempdir().expect("a directory");

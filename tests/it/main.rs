@@ -1,6 +1,6 @@
 //! Behaviour, tested through the socket. Each module covers one subject; each test's name is the claim it proves.
 //!
-//! Most modules start a server inside the test process and need no feature of the crate. Those that start the binary,
+//! Most modules start a server inside the test process and need no feature of the crate. Modules that start the binary,
 //! run scripts or speak TLS are built with the feature that they need; `.ci/run` runs both suites.
 
 #![allow(unreachable_pub, reason = "the harness reads better with plain pub")]

@@ -1,4 +1,4 @@
-//! The memory of clients: pending requests and replies, names kept for a client, and the limit of all clients together.
+//! Memory of clients: pending requests and replies, a client's names, and the limit of all clients together.
 
 use std::io::Write;
 
@@ -77,7 +77,7 @@ fn the_limit_on_what_waits_to_be_executed_is_exact_and_asked_before() {
         assert_eq!(server.client().int(&format!("EXISTS k:{len}")), i64::from(is_taken));
     }
     let mut client = server.client();
-    // The limit is that of one argument, not of the request, but the queue of a transaction counts, too.
+    // The limit applies to one argument, not to the request, but the queue of a transaction counts, too.
     let value = "x".repeat(600_000);
     assert_eq!(client.call_args(&["MSET", "a", &value, "b", &value]), "+OK");
     client.expect(&[("MULTI", "+OK")]);
@@ -129,7 +129,7 @@ fn clients_that_read_nothing_share_one_limit_and_go_on_when_others_leave() {
         })
         .collect();
     let waiting = |client: &mut Client, n: usize| field_of(client, &format!("deaf:{n}"), "omem");
-    // Each takes half of what the others have left.
+    // Each uses half of the memory left by the others.
     wait_until(|| (0..3).map(|n| waiting(&mut client, n)).sum::<usize>() > LIMIT * 3 / 4 - 8 * VALUE_LEN);
     let sum: usize = (0..3).map(|n| waiting(&mut client, n)).sum();
     assert!(sum <= LIMIT + 3 * VALUE_LEN, "{sum} bytes wait");
@@ -176,7 +176,8 @@ fn what_takes_long_to_free_is_freed_in_the_background_whatever_removes_it() {
         client.expect(&[("DBSIZE", ":2"), (flush, "+OK")]);
         wait_until(|| is_freed(&mut client, 2));
     }
-    // Many of a thousand fields are freed at once while these are few, the others with one DEL in the background.
+    // Several hashes of a thousand fields are freed at once while the queue is short, the others with one DEL in the
+    // background.
     client.expect(&[("CONFIG RESETSTAT", "+OK")]);
     let names: Vec<String> = (0..50).map(|hash| format!("h{hash}")).collect();
     for name in &names {

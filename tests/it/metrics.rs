@@ -1,4 +1,4 @@
-//! The metrics port, through plain sockets: who gets an answer, what it says, and what a hostile peer cannot do.
+//! The metrics port, through plain sockets: permitted peers, the content of answers, and limits for hostile peers.
 
 mod locks;
 mod release;
@@ -14,13 +14,13 @@ use socket2::{Domain, Socket, Type};
 use crate::harness::{Client, PATIENCE, ReservedPort, TestServer, wait_until};
 use crate::tidy::root;
 
-/// How many connections that have not been answered are kept at once.
+/// Maximum number of unanswered connections.
 const PENDING_MAX: usize = 64;
-/// How many pages may follow at a time, in all and of one peer.
+/// Maximum number of pages that may follow at a time, in all and of one peer.
 const FOLLOWERS_MAX: usize = 16;
 const OF_PEER_MAX: usize = 8;
 
-/// A server with a metrics port.
+/// Server with a metrics port.
 pub(crate) struct Observed {
     server: TestServer,
     addr: SocketAddr,
@@ -54,10 +54,10 @@ impl Observed {
         stream
     }
 
-    /// Sends bytes and returns all that is answered.
+    /// Sends bytes and returns the whole answer.
     fn ask(&self, request: &str) -> Answer {
         let mut stream = self.connect();
-        // A peer that is refused early may be unable to send the rest.
+        // A peer that is rejected early may be unable to send the rest.
         let _ = stream.write_all(request.as_bytes());
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
@@ -72,14 +72,14 @@ impl Observed {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"))
     }
 
-    /// Returns the metrics without labels, and those with them, by their whole names.
+    /// Returns the metrics by their whole names, with and without labels.
     fn metrics(&self) -> BTreeMap<String, f64> {
         let answer = self.get("/metrics");
         assert_eq!(answer.status, 200, "{}", answer.body);
         samples(&answer.body)
     }
 
-    /// Returns the state that a page is sent.
+    /// Returns the state that is sent to a page.
     #[track_caller]
     pub(crate) fn page_state(&self) -> Value {
         self.follow("").shown()
@@ -89,7 +89,7 @@ impl Observed {
         Self::follow_over(self.connect(), headers)
     }
 
-    /// Follows as the peer with this address.
+    /// Follows the events as the peer with this address.
     fn follow_from(&self, ip: [u8; 4]) -> Events {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         socket.bind(&SocketAddr::from((ip, 0)).into()).expect("an address of this machine");
@@ -106,7 +106,7 @@ impl Observed {
     }
 }
 
-/// An answer over HTTP.
+/// HTTP answer.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -130,11 +130,11 @@ impl Answer {
     }
 }
 
-/// A stream of server-sent events.
+/// Stream of server-sent events.
 pub(crate) struct Events {
     stream: TcpStream,
     seen: Vec<u8>,
-    /// How much of it is known not to have the end of an event.
+    /// Number of bytes that are known not to contain the end of an event.
     searched: usize,
 }
 
@@ -146,7 +146,7 @@ impl Events {
                 let text: Vec<u8> = self.seen.drain(..self.searched + end + 2).collect();
                 self.searched = 0;
                 let text = String::from_utf8(text).expect("text");
-                // What comes before is the head of the answer, or the length of a chunk.
+                // The head of the answer, or the length of a chunk, may precede it.
                 let event = &text[text.find("event: ").expect("an event")..];
                 let (name, data) = event.trim_end().split_once("\ndata: ").expect("a name, then data");
                 return Some((name["event: ".len()..].to_owned(), data.to_owned()));
@@ -162,7 +162,7 @@ impl Events {
         }
     }
 
-    /// Returns the data of the next state.
+    /// Returns the data of the next state event.
     #[track_caller]
     fn state(&mut self) -> String {
         loop {
@@ -179,7 +179,7 @@ impl Events {
         serde_json::from_str(&self.state()).expect("JSON")
     }
 
-    /// Reads to the end of the stream.
+    /// Reads up to the end of the stream.
     fn end(mut self) {
         while self.next().is_some() {}
     }
@@ -205,9 +205,8 @@ fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let encode = |three: &[u8]| {
         let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-        let digit = |place: usize| match place <= three.len() {
-            true => char::from(DIGITS[(bits >> (18 - 6 * place)) as usize & 63]),
-            false => '=',
+        let digit = |place: usize| {
+            if place <= three.len() { char::from(DIGITS[(bits >> (18 - 6 * place)) as usize & 63]) } else { '=' }
         };
         (0..4).map(digit).collect::<String>()
     };
@@ -363,7 +362,7 @@ fn a_user_sees_what_its_permissions_allow() {
     let reason = observed.get_with("/", &basic("prometheus", "p")).body;
     assert!(reason.contains("'lock.list'"), "{reason}");
     assert!(client.call("ACL LOG 1").contains("object $9 lock.list"), "the refusal is in the ACL log");
-    // An unnamed user that may not look is asked for a name.
+    // An unnamed user without the permission is asked for a name.
     client.expect(&[("ACL SETUSER admin on nopass ~* &* +@all", "+OK"), ("AUTH admin x", "+OK")]);
     assert_eq!(client.call("ACL SETUSER default -info"), "+OK");
     assert_eq!((observed.get("/metrics").status, status("prometheus", "/metrics")), (401, 200));
@@ -383,7 +382,7 @@ fn a_page_ends_when_its_user_may_not_see_it_any_longer() {
         assert!(!reply.starts_with('-'), "{change}: {reply}");
         observed.server.advance_ms(1000);
         match change {
-            // As for connections: who has authenticated stays.
+            // As for connections: an authenticated peer stays.
             "ACL SETUSER viewer resetpass" => drop(events.state()),
             _ => events.end(),
         }
@@ -560,11 +559,11 @@ fn what_is_not_http_or_too_long_is_refused_without_harm() {
         (format!("GET / HTTP/1.1\r\nX: {long}\r\n\r\n"), 431),
         (format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(100)), 431),
     ] {
-        // The answer is lost where the server closes before the peer has sent all.
+        // The answer is lost if the server closes before the peer has sent everything.
         let answered = observed.ask(&request).status;
         assert!([0, status, 431].contains(&answered), "{answered} to {:.40}", request.escape_debug());
     }
-    // A body is not waited for.
+    // The server does not wait for a body.
     assert_eq!(observed.get_with("/metrics", "Content-Length: 1000000\r\n").status, 200);
     let endless = observed.get_with("/metrics", &format!("Content-Length: {}\r\n", u64::MAX)).status;
     assert!([0, 400, 413, 431].contains(&endless), "{endless}");
@@ -578,7 +577,7 @@ fn silent_connections_do_not_keep_others_out() {
     let mut silent: Vec<TcpStream> = (0..3 * PENDING_MAX).map(|_| observed.connect()).collect();
     silent[2 * PENDING_MAX].write_all(b"GET /metrics HTT").expect("it is connected");
     assert_eq!(observed.get("/metrics").status, 200);
-    // The oldest were closed for later ones.
+    // The oldest connections were closed in favour of later ones.
     for stream in &mut silent[..PENDING_MAX] {
         assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)));
     }
@@ -628,7 +627,7 @@ fn a_page_of_another_site_takes_no_place() {
     let own = ["", "Sec-Fetch-Site: same-origin\r\n", "Sec-Fetch-Site: none\r\n", "Origin: http://127.0.0.1:1\r\n"];
     let mut pages: Vec<Events> = own.iter().map(|headers| observed.follow(headers)).collect();
     pages.iter_mut().for_each(|page| drop(page.state()));
-    // What a link leads to is shown, and not what another page embeds or loads.
+    // The target of a link is shown, but not content that another page embeds or loads.
     let link = foreign[2];
     for path in ["/", "/metrics"] {
         assert_eq!(observed.get_with(path, link).status, 200, "{path}");
@@ -647,7 +646,7 @@ fn a_page_that_does_not_read_is_closed() {
     let slow = observed.follow("");
     let mut quick = observed.follow("");
     assert!(quick.state().contains("\u{2026} (876 more bytes)"), "long names are cut");
-    // Every state has fifty kilobytes; sockets keep some of them, and the server keeps one.
+    // Every state has fifty kilobytes; sockets buffer some of them, and the server one.
     for _ in 0..400 {
         observed.server.advance_ms(1000);
         quick.state();

@@ -1,4 +1,4 @@
-//! MIGRATE: moving keys to another server, and failures of that server. Replies and errors are compared with Redis in
+//! MIGRATE: moves of keys to another server, and failures of that server. Replies and errors are compared with Redis in
 //! `differential/migrations.rs`.
 
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::harness::{Client, TestServer, encode, wait_until};
 
-/// The timeout of a target in tests that do not wait for it, in milliseconds.
+/// Timeout for a target in tests that do not wait for it, in milliseconds.
 const PATIENCE_MS: u64 = 60_000;
 
 /// Migrates keys to a server, and returns the reply; see [`words`].
@@ -16,7 +16,7 @@ fn migrate(client: &mut Client, target: &TestServer, rest: &str) -> String {
     client.call_args(&words(target.addr().port(), PATIENCE_MS, rest))
 }
 
-/// Builds a command: `rest` is the number of the database, the key (`-` for none), and options.
+/// Builds a command: `rest` is the database's number, the key (`-` for none), and options.
 fn words(port: u16, timeout_ms: u64, rest: &str) -> Vec<String> {
     let mut rest = rest.split(' ').map(|word| if word == "-" { "" } else { word }.to_owned());
     let (db, key) = (rest.next().expect("a database"), rest.next().expect("a key, or none"));
@@ -24,7 +24,7 @@ fn words(port: u16, timeout_ms: u64, rest: &str) -> Vec<String> {
     fixed.into_iter().chain(rest).collect()
 }
 
-/// Simulates a target that sends what a test wants.
+/// Simulated target that sends arbitrary bytes.
 struct Stranger {
     listener: TcpListener,
 }
@@ -45,7 +45,7 @@ impl Stranger {
     }
 }
 
-/// Reads a migration's request up to these bytes.
+/// Reads the request of a migration up to these bytes.
 fn read_up_to(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
     let (mut seen, mut byte) = (Vec::new(), [0]);
     while !seen.ends_with(end) {
@@ -242,7 +242,7 @@ fn a_client_that_leaves_takes_away_only_what_was_accepted_of_its_own_database() 
     let source = TestServer::start();
     let mut other = source.client();
     other.call("MSET a here b here");
-    // Whether the reply is read before the client disconnects is up to the kernel; in some of the rounds it is.
+    // The kernel decides whether the reply is read before the client disconnects; in some of the rounds it is.
     for _ in 0..20 {
         let (mut from, target) = (source.client(), Stranger::new());
         from.expect(&[("SELECT 1", "+OK"), ("MSET a 1 b 2", "+OK")]);

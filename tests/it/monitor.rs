@@ -2,7 +2,7 @@
 
 use crate::harness::{Client, TestServer, wait_until};
 
-/// Reads a line and returns it without its time; the port of a client is masked.
+/// Returns the next line without its time, and with the client's port masked.
 #[track_caller]
 fn shown(monitor: &mut Client, caller: &Client) -> String {
     let line = monitor.reply();

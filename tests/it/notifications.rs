@@ -1,5 +1,5 @@
-//! Keyspace notifications: when an event is published, to which channels, and in which order. The events themselves are
-//! compared with Redis in `differential/notifications.rs`.
+//! Keyspace notifications: the time, the channels and the order of events. The events themselves are compared with
+//! Redis in `differential/notifications.rs`.
 
 use crate::harness::{Client, TestServer, wait_until};
 
@@ -164,7 +164,7 @@ fn a_client_subscribed_to_its_own_events_gets_them_after_its_replies() {
     assert_eq!(client.reply(), ">3 $7 message $18 __keyevent@0__:set $1 k");
 }
 
-/// The commands are those of Redis 8 and Valkey 9, which no server here has.
+/// Covers commands of Redis 8 and Valkey 9, which no server here has.
 #[test]
 fn what_is_done_under_a_condition_is_told_as_what_it_does_without() {
     let (server, mut listener) = start_with_listener(&[]);
@@ -207,7 +207,7 @@ fn a_replaced_value_has_an_event_of_its_own() {
     let (server, mut listener) = start_with_listener(&[("notify-keyspace-events", "AEoc")]);
     let mut client = server.client();
     let (same, other) = (["overwritten k"].as_slice(), ["overwritten k", "type_changed k"].as_slice());
-    // What the command replaces, the command, whether its own events are the first, and these.
+    // The events of the replacement, the command, whether its own events come first, and these.
     let cases: &[(&[&str], &str, bool, &[&str])] = &[
         (&[], "SET k v", false, &["set k"]),
         (same, "SET k w", false, &["set k"]),
@@ -258,7 +258,7 @@ fn a_replaced_value_has_an_event_of_its_own() {
         let expected = if *is_first { [*own, *told].concat() } else { [*told, *own].concat() };
         assert_eq!(heard(&mut listener, &mut client), expected, "{command}");
     }
-    // Before the key of an expired one nothing is replaced.
+    // An expired key is not replaced: its event comes before.
     client.expect(&[("DEL k set", ":1"), ("SET k v PX 10", "+OK")]);
     let dump = client.frame(&["DUMP", "plain"]);
     let dump = dump.as_bytes().expect("a dump");

@@ -376,7 +376,7 @@ fn a_slow_log_that_keeps_nothing_numbers_nothing() {
         ("SLOWLOG LEN", ":0"),
         ("CONFIG SET slowlog-max-len 10", "+OK"),
     ]);
-    // Only calls that were kept get an id; the calls above have taken 0 and 1.
+    // Only kept calls get an id; the calls above have taken 0 and 1.
     let entries = client.call("SLOWLOG GET 1");
     assert!(entries.starts_with("*1 *6 :2 "), "{entries}");
 }
@@ -438,7 +438,7 @@ fn what_newer_servers_can_be_asked_for_their_tests_is_answered() {
     assert!(sizes.contains("bits:64 client:") && sizes.contains(" shard:"), "{sizes}");
 }
 
-/// The order is that of Redis 8.4.
+/// Follows the order of Redis 8.4.
 #[test]
 fn info_has_the_fields_of_later_versions_in_their_places() {
     let server = start();

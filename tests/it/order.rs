@@ -6,13 +6,13 @@
 
 use crate::harness::{Client, TestServer};
 
-/// How often each sequence is tried.
+/// Number of repetitions of each sequence.
 const ROUNDS: usize = 1_000;
-/// How many of them the kernel may reorder; the busier the machine, the more often it does.
+/// Maximum number of them that the kernel may reorder; the busier the machine, the more often it does.
 const MIXED_UP_MAX: usize = ROUNDS / 20;
 const MIXED_UP_WHILE_BUSY_MAX: usize = 5;
 
-/// Runs a claim against the two ways to run a server: embedded, and with a worker as in the binary.
+/// Tests a property with both kinds of servers: embedded, and with a worker as in the binary.
 fn on_one_worker(claim: impl Fn(&TestServer)) {
     claim(&TestServer::start_embedded());
     claim(&TestServer::start_on_workers(1));

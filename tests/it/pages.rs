@@ -1,4 +1,4 @@
-//! The pages: the generated table of commands, links, lengths, and what the recipes name. Their figures are tested in
+//! The pages: the generated table of commands, links, lengths, and the names in recipes. Their figures are tested in
 //! `figures.rs`.
 
 use std::collections::BTreeSet;
@@ -9,10 +9,10 @@ use keylatch::internals::{CommandSpec, FAMILIES, table};
 
 use crate::tidy::{root, rust_files};
 
-/// Folders with pages of others, or that are built.
+/// Folders with pages of other projects, or with generated ones.
 const FOREIGN: [&str; 3] = ["target", "node_modules", ".git"];
 
-/// A page: its path below the root, and its text.
+/// Page: its path below the root, and its text.
 pub struct Page {
     pub path: PathBuf,
     pub text: String,
@@ -34,7 +34,7 @@ impl Page {
         })
     }
 
-    /// Returns the anchors of the headings, as GitHub makes them.
+    /// Returns the anchors of the headings, in GitHub's form.
     fn anchors(&self) -> BTreeSet<String> {
         let headings = self.prose().filter(|line| line.starts_with('#'));
         let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
@@ -42,7 +42,7 @@ impl Page {
         headings.map(|line| anchor(line.trim_start_matches('#').trim()).replace(' ', "-")).collect()
     }
 
-    /// Returns where the links lead that stay in the project.
+    /// Returns the targets of the links within the project.
     fn links(&self) -> Vec<&str> {
         let parts = self.prose().flat_map(|line| line.split("](").skip(1));
         let targets = parts.filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
@@ -183,7 +183,7 @@ fn the_table_of_commands_is_the_one_the_declarations_give() {
     }
 }
 
-/// Lists the commands by group, in the order in which the families declare them.
+/// Lists the commands by group, in the order of the families' rows.
 fn command_table() -> String {
     let mut groups: Vec<&str> = Vec::new();
     for command in FAMILIES.iter().copied().flatten() {
@@ -201,7 +201,7 @@ fn command_table() -> String {
     text
 }
 
-/// Names a command, with its subcommands in parentheses.
+/// Returns the name of a command, with its subcommands in parentheses.
 fn shown(command: &CommandSpec) -> String {
     let name = command.command.name;
     let subcommands: Vec<&str> = command.subcommands.iter().map(|sub| sub.command.name).collect();

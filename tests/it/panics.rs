@@ -131,10 +131,10 @@ fn a_server_that_is_dropped_in_an_asynchronous_context_takes_its_thread_along() 
     });
 }
 
-/// How a value is large compared with all else that the server counts.
+/// Size of a value that dominates the memory usage of the server.
 const LARGE: usize = 1_000_000;
 
-/// Starts a server that cannot hold what it would believe to hold if its memory had wrapped.
+/// Starts a server that rejects writes if its memory usage has wrapped around.
 fn start_with_little_memory() -> TestServer {
     TestServer::start_on(
         Clock::manual(),
@@ -142,7 +142,8 @@ fn start_with_little_memory() -> TestServer {
     )
 }
 
-/// Asserts that the counters agree with the keys after some changes have panicked half-way, and that memory has not wrapped.
+/// Asserts that the counters agree with the keys after some changes have panicked half-way, and that the memory usage
+/// has not wrapped around.
 fn assert_counters_hold(server: &TestServer, panics: &str) {
     let mut client = server.client();
     wait_until(|| client.info("caught_panics") == panics);
@@ -152,7 +153,7 @@ fn assert_counters_hold(server: &TestServer, panics: &str) {
     let keys = counted_keys(&mut client);
     let listed = client.call("KEYS *").matches('$').count();
     assert_eq!(keys.0, listed, "keys");
-    // An empty collection is gone already.
+    // An empty collection is deleted already.
     assert!(client.int("DEL k d") <= 1);
     client.expect(&[("DBSIZE", ":0"), ("SET other v PX 100000", "+OK")]);
     assert_eq!(counted_keys(&mut client), (1, 1));
@@ -161,7 +162,7 @@ fn assert_counters_hold(server: &TestServer, panics: &str) {
     assert_eq!(counted_keys(&mut client), (1, 0));
 }
 
-/// Returns how many keys there are, and how many of them have a TTL, as INFO counts them.
+/// Returns the number of keys, and the number of keys with a TTL, from INFO.
 fn counted_keys(client: &mut Client) -> (usize, usize) {
     let text = client.call("INFO keyspace");
     let number = |name: &str| {
@@ -239,7 +240,7 @@ fn a_lock_goes_to_the_next_in_line_when_the_call_of_the_first_panics() {
     server.advance_ms(100);
     assert!(first.reply().starts_with("-ERR internal error"));
     assert_eq!(first.read_to_end(), b"");
-    // What its call has left is nobody's lock, and ends by its TTL.
+    // The lock left by its call has no holder, and ends by its TTL.
     server.advance_ms(100);
     assert!(second.reply().starts_with(':'));
     holder.expect(&[("GET l", "$5 three"), ("PING", "+PONG")]);
@@ -263,17 +264,18 @@ fn a_key_whose_expiry_panics_keeps_no_other_from_expiring_and_is_tried_again_lat
         let mut client = server.client();
         (0..300).for_each(|key| assert_eq!(client.call(&format!("SET {key} v PX 10")), "+OK"));
         client.expect(&[("DEBUG INJECT-PANIC CHANGE 7", "+OK")]);
-        match by_command {
-            true => assert!(client.int("TEST.TIME ADVANCE 10") > 0),
-            false => server.advance_ms(10),
+        if by_command {
+            assert!(client.int("TEST.TIME ADVANCE 10") > 0);
+        } else {
+            server.advance_ms(10)
         }
         assert_eq!((client.info("expired_keys"), client.info("caught_panics")), ("299".into(), "1".into()));
-        // Not again either with each key that expires beside it.
+        // Not repeated with each key that expires meanwhile.
         (300..600).for_each(|key| assert_eq!(client.call(&format!("SET {key} v PX 10")), "+OK"));
         server.advance_ms(1000);
         assert_eq!((client.info("expired_keys"), client.info("caught_panics")), ("599".into(), "1".into()));
         client.expect(&[("DEBUG INJECT-PANIC CHANGE", "+OK"), ("SET other v PX 10", "+OK")]);
-        // One that expires beside it puts it off again, once.
+        // A key that expires meanwhile postpones it again, once.
         server.advance_ms(120_000);
         assert_eq!((client.info("expired_keys"), client.info("caught_panics")), ("601".into(), "1".into()));
         client.expect(&[("DBSIZE", ":0")]);

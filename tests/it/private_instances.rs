@@ -1,4 +1,4 @@
-//! Private instances: what the clients of a user `ns-*` share with each other and with nobody else.
+//! Private instances: the clients of a user `ns-*` share one with each other and with no other client.
 
 use std::collections::HashSet;
 use std::thread;
@@ -8,14 +8,14 @@ use keylatch::Clock;
 use crate::harness::{Client, TestServer, wait_until};
 
 const TEST_MODE: (&str, &str) = ("test-mode", "yes");
-/// A private instance that nobody is in goes at once.
+/// Setting with which an empty private instance is removed at once.
 const NO_LINGER: (&str, &str) = ("namespace-linger", "0");
 
 fn start() -> TestServer {
     TestServer::start_on(Clock::system(), &[TEST_MODE])
 }
 
-/// Connects a client to the private instance of this user.
+/// Connects a client to the private instance of a user.
 fn enter(server: &TestServer, user: &str) -> Client {
     let mut client = server.client();
     client.expect(&[(&format!("AUTH {user} any"), "+OK")]);
@@ -35,12 +35,12 @@ fn three() -> (TestServer, Client, Client, Client) {
     (server, main, a, b)
 }
 
-/// Returns how many private instances there are.
+/// Returns the number of private instances.
 fn instances(server: &TestServer) -> usize {
     server.server().namespace().private_count()
 }
 
-/// Waits until as many clients are blocked in a client's instance.
+/// Waits until this many clients are blocked in a client's instance.
 fn await_blocked(client: &mut Client, count: &str) {
     wait_until(|| client.info("blocked_clients") == count);
 }
@@ -105,7 +105,7 @@ fn any_password_enters_and_another_user_leads_back() {
     client.expect(&[("GET k", "$1 a"), ("AUTH ns-b x", "+OK"), ("GET k", "$-1"), ("ACL WHOAMI", "$4 ns-b")]);
     client.expect(&[("AUTH default wrong", WRONG_PASSWORD), ("ACL WHOAMI", "$4 ns-b"), ("AUTH secret", "+OK")]);
     client.expect(&[("ACL WHOAMI", "$7 default"), ("SET k main", "+OK"), ("AUTH ns-a \"\"", "+OK"), ("GET k", "$1 a")]);
-    // RESET logs out, and so leads back too.
+    // RESET logs out, and so returns to the main instance, too.
     client.expect(&[("RESET", "+RESET"), ("GET k", "-NOAUTH Authentication required."), ("AUTH ns-a x", "+OK")]);
     client.expect(&[("HELLO 2 AUTH default wrong", WRONG_PASSWORD), ("GET k", "$1 a")]);
     assert!(client.call("HELLO 3 AUTH default secret SETNAME me").contains("proto :3"));
@@ -226,7 +226,7 @@ fn scripts_and_functions_stay_inside() {
         client.expect(&[("SCRIPT FLUSH", "+OK"), ("FUNCTION FLUSH", "+OK")]);
     }
     a.expect(&[("FCALL f 0", "$4 mine"), (&format!("SCRIPT EXISTS {sha}"), "*1 :1")]);
-    // A script that never ends keeps its own instance busy, and no other.
+    // An endless script keeps its own instance busy, and no other.
     main.expect(&[("CONFIG SET busy-reply-threshold 1", "+OK")]);
     let mut busy = enter(&server, "ns-a");
     busy.send(b"EVAL \"while true do end\" 0\r\n");
@@ -247,7 +247,7 @@ fn an_instance_with_a_busy_script_is_entered_and_left_all_the_same() {
     let mut busy = enter(&server, "ns-a");
     busy.send(b"EVAL \"while true do end\" 0\r\n");
     wait_until(|| a.call("GET k") == BUSY);
-    drop((busy, a)); // nobody is left who could end it
+    drop((busy, a)); // no client is left that could end it
     let mut late = enter(&server, "ns-a");
     late.expect(&[("GET k", BUSY), ("RESET", "+RESET"), ("GET k", "$-1"), ("AUTH ns-a x", "+OK"), ("GET k", BUSY)]);
     late.expect(&[("AUTH default x", "+OK")]);
@@ -388,7 +388,7 @@ fn an_instance_follows_the_settings_of_the_process_but_for_those_that_it_has_cha
     assert_eq!((a.info("maxmemory"), b.info("maxmemory")), ("1048576".into(), "2097152".into()));
     let mut c = enter(&server, "ns-c");
     c.expect(&[("CONFIG GET maxmemory", "*2 $9 maxmemory $7 2097152")]);
-    // A connection that changes its instance takes the settings of the other one.
+    // A connection that enters another instance uses the settings of that one.
     c.expect(&[("CONFIG SET hash-max-listpack-entries 0", "+OK"), ("AUTH ns-b x", "+OK"), ("HSET f a 1", ":1")]);
     c.expect(&[("OBJECT ENCODING f", "$8 listpack"), ("AUTH ns-c x", "+OK"), ("HSET f a 1", ":1")]);
     c.expect(&[("OBJECT ENCODING f", "$9 hashtable"), ("AUTH default x", "+OK"), ("HSET f a 1", ":1")]);
@@ -416,7 +416,7 @@ fn events_and_logs_are_switched_on_for_an_instance_alone() {
     a.expect(&[("CONFIG SET slowlog-max-len 0", "+OK"), ("SLOWLOG LEN", ":0"), ("CONFIG RESETSTAT", "+OK")]);
 }
 
-/// What client libraries and frameworks send when they start.
+/// Covers the commands that client libraries and frameworks send when they start.
 #[test]
 fn the_first_calls_of_frameworks_succeed_in_a_private_instance() {
     let server = start();
@@ -503,7 +503,7 @@ fn users_are_those_of_the_instance() {
     main.expect(&[("ACL USERS", "*1 $7 default"), ("ACL SETUSER bob on nopass allcommands", "+OK")]);
     b.expect(&[("ACL USERS", "*2 $7 default $4 ns-b"), ("AUTH bob x", "+OK"), ("ACL WHOAMI", "$3 bob")]);
     a.expect(&[("AUTH alice x", WRONG_PASSWORD)]);
-    // The user of the instance needs a password once it has got one.
+    // The user of the instance needs a password once it has one.
     a.expect(&[("ACL SETUSER ns-a resetpass >secret", "+OK"), ("AUTH ns-a x", WRONG_PASSWORD)]);
     main.expect(&[("AUTH ns-a x", WRONG_PASSWORD), ("SET k main", "+OK"), ("AUTH ns-a secret", "+OK")]);
     main.expect(&[("ACL WHOAMI", "$4 ns-a"), ("GET k", "$-1"), ("ACL SETUSER ns-a off", "+OK")]);
@@ -511,7 +511,7 @@ fn users_are_those_of_the_instance() {
     main.expect(&[("GET k", "$4 main"), ("AUTH ns-a secret", WRONG_PASSWORD), ("GET k", "$4 main")]);
     let log = main.call("ACL LOG");
     assert!(log.contains("$4 auth $7 context $8 toplevel $6 object $4 AUTH $8 username $4 ns-a"), "{log}");
-    // A user of its own that was removed is there again for the next client.
+    // A user that has deleted itself exists again for the next client.
     a.send(b"ACL DELUSER ns-a\r\n");
     assert_eq!(a.reply(), ":1");
     enter(&_server, "ns-a").expect(&[("ACL WHOAMI", "$4 ns-a")]);
@@ -586,7 +586,8 @@ fn builder() -> keylatch::Builder {
     keylatch::Server::builder().test_mode().set("namespace-linger", 2_147_483_647u32)
 }
 
-/// What one of the workers does: each in another order of time, with other faults and values, all under the same names.
+/// Performs the work of one worker: each has another order of times, with other faults and values, all under the same
+/// names.
 fn work(server: &TestServer, worker: usize) {
     let mut client = enter(server, &format!("ns-worker-{worker}"));
     client.call("TEST.TIME FREEZE");

@@ -13,34 +13,34 @@ use tempfile::TempDir;
 
 use crate::harness::{Client, PATIENCE, ReservedPort, encode, give_up, wait_until};
 
-/// A running server, killed when the test ends.
+/// Running server, killed when the test ends.
 pub(crate) struct Process {
     pub child: Child,
-    /// Its address, once it has reported it.
+    /// Address of the server, once it has reported it.
     known_addr: Option<SocketAddr>,
-    /// The lines of standard output, read by a thread, so that waiting for the next one can time out.
+    /// Lines of standard output, read by a thread, so that waiting for the next one can time out.
     stdout: Receiver<String>,
-    /// Its working directory, where it writes files, if it is its own.
+    /// Working directory for its files, if it has its own.
     _dir: Option<TempDir>,
 }
 
 impl Process {
-    /// Starts the binary on a free port of the loopback interface, in a directory of its own, with more arguments in
-    /// front.
+    /// Starts the binary on a free port of the loopback interface, in a directory of its own, with additional arguments
+    /// in front.
     pub(crate) fn start(args: &[&str]) -> Self {
         Self::run(Command::new(binary()).args(args).args(["--port", "0", "--bind", "127.0.0.1"]))
     }
 
-    /// Starts it; what it prints to standard output and to standard error is read as one.
+    /// Starts it; standard output and standard error are read as one.
     pub(crate) fn run(command: &mut Command) -> Self {
         // Environment variables of the tests are removed, because the server would report them as unknown.
         command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
-        // It saves into the working directory, and loads what is there.
+        // The server saves into the working directory, and loads the files there.
         let dir = command.get_current_dir().is_none().then(|| tempfile::tempdir().expect("a directory"));
         dir.iter().for_each(|dir| _ = command.current_dir(dir.path()));
         let (output, input) = std::io::pipe().expect("a pipe");
         let child = command.stdout(input.try_clone().expect("a pipe")).stderr(input).spawn();
-        command.stdout(Stdio::null()).stderr(Stdio::null()); // it keeps what it was given
+        command.stdout(Stdio::null()).stderr(Stdio::null()); // keeps the given outputs
         let (child, lines, mut output) = (child.expect("the binary starts"), mpsc::channel(), BufReader::new(output));
         std::thread::spawn(move || {
             let mut line = String::new();
@@ -52,7 +52,7 @@ impl Process {
         Process { child, known_addr: None, stdout: lines.1, _dir: dir }
     }
 
-    /// Reads what is printed up to a line that contains `text`, and returns all of it so far.
+    /// Reads the output up to a line that contains `text`; returns all of it so far.
     pub(crate) fn read_until(&mut self, text: &str) -> String {
         let mut seen = String::new();
         while !seen.lines().last().is_some_and(|line| line.contains(text)) {
@@ -62,7 +62,7 @@ impl Process {
         seen
     }
 
-    /// Waits for the line of JSON and connects.
+    /// Waits for the JSON line, and connects.
     pub(crate) fn client(&mut self) -> Client {
         Client::connect(self.addr())
     }
@@ -80,12 +80,12 @@ impl Process {
         addr
     }
 
-    /// Returns its address, after it has reported it.
+    /// Returns the reported address.
     pub(crate) fn known_addr(&self) -> SocketAddr {
         self.known_addr.expect("it was asked before")
     }
 
-    /// Sends a signal; when this returns after STOP, the process does nothing any more.
+    /// Sends a signal. When this returns after STOP, the process is stopped.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id();
         let status = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status();
@@ -104,7 +104,7 @@ impl Process {
         status.expect("it was waited for")
     }
 
-    /// Returns the rest of what is printed after the process has exited.
+    /// Returns the rest of the output after the process has exited.
     pub(crate) fn rest(&mut self) -> String {
         self.stdout.iter().collect()
     }
@@ -112,7 +112,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -265,7 +265,7 @@ fn a_port_that_config_set_has_closed_stays_closed_when_addresses_change() {
     }
 }
 
-/// Counts the listening TCP sockets of a process, as the kernel sees them.
+/// Counts the listening TCP sockets of a process, from the kernel.
 fn listening_ports(process: &Process) -> usize {
     let proc = |name: &str| std::path::PathBuf::from(format!("/proc/{}/{name}", process.child.id()));
     let links = std::fs::read_dir(proc("fd")).expect("Linux").filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());

@@ -1,10 +1,10 @@
-//! The wire: how requests may arrive, and the replies to protocol errors.
+//! The wire protocol: the arrival of requests, and the replies to protocol errors.
 
 use std::io::Write;
 
 use crate::harness::{Dice, TestServer, encode, wait_until};
 
-/// Sends bytes on a connection of their own and returns all that comes back until the server closes it.
+/// Sends bytes on a connection of their own; returns all received bytes up to the end of the connection.
 #[track_caller]
 fn last_words(server: &TestServer, bytes: &[u8]) -> String {
     let mut client = server.client();
@@ -143,7 +143,7 @@ fn a_value_of_64_mebibytes_comes_back_whole_to_two_clients_at_once() {
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut client = server.client();
-                // Ten replies are queued before the first byte is read; they share the one value.
+                // Ten replies are queued before the first byte is read; they share one value.
                 client.send(&encode(&["GET", "big"]).repeat(3));
                 for _ in 0..3 {
                     assert_eq!(client.take_bytes(11), b"$67108864\r\n");

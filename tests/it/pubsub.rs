@@ -1,4 +1,4 @@
-//! Pub/Sub: who receives which messages in which order, and what happens to slow subscribers.
+//! Pub/Sub: the receivers and the order of messages, and slow subscribers.
 
 use crate::harness::{Client, TestServer, encode, wait_until};
 

@@ -14,7 +14,7 @@ mod modes;
 mod prompt;
 mod terminal;
 
-/// A directory with a link of the name redis-cli to the binary.
+/// Directory with a link of the name redis-cli to the binary.
 struct Cli {
     folder: TempDir,
 }
@@ -30,12 +30,12 @@ impl Cli {
         self.folder.path().join("redis-cli")
     }
 
-    /// Runs it with a server, and with this on standard input.
+    /// Runs it with a server and this standard input.
     fn run(&self, server: &TestServer, args: &[&str], stdin: &str) -> Output {
         run(&self.path(), server, args, stdin).expect("the binary starts")
     }
 
-    /// Asserts that it prints and ends with what redis-cli does.
+    /// Asserts that its output and exit status equal redis-cli's.
     #[track_caller]
     fn compare(&self, server: &TestServer, args: &[&str], stdin: &str) {
         let theirs = match run(Path::new("redis-cli"), server, args, stdin) {

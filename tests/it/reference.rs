@@ -1,5 +1,4 @@
-//! The reference page of keylatch's own commands: what it says of their arguments is what COMMAND DOCS says, and its
-//! examples run.
+//! The reference page of keylatch's own commands: its arguments equal those of COMMAND DOCS, and its examples run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -38,7 +37,7 @@ fn the_page_says_of_every_command_of_keylatch_what_command_docs_says() {
     }
 }
 
-/// Puts what is known of a command between its marks on the page.
+/// Inserts the documentation of a command between its marks on the page.
 fn insert(page: &mut String, name: &str, docs: &Frame) {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     let (head, rest) = page.split_once(&begin).unwrap_or_else(|| panic!("the page lacks {name}"));
@@ -91,13 +90,13 @@ fn spelt(arg: &Frame) -> String {
     }
 }
 
-/// Returns a field of a map.
+/// Returns the value of a field of a map.
 fn find<'a>(map: &'a Frame, name: &str) -> Option<&'a Frame> {
     let Frame::Map(pairs) = map else { panic!("{map:?}") };
     pairs.iter().find(|(key, _)| text(key) == name).map(|(_, value)| value)
 }
 
-/// Returns a text in which an asterisk is nothing but that.
+/// Returns a text with its asterisks escaped for Markdown.
 fn plain(frame: &Frame) -> String {
     text(frame).replace('*', "\\*")
 }

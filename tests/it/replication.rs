@@ -1,4 +1,4 @@
-//! keylatch as the primary of a real `redis-server`, and of clients that are replicas only by what they send; and as a
+//! keylatch as the primary of a real `redis-server`, and of clients that only send a replica's requests; and as a
 //! replica of both.
 
 mod acknowledgements;

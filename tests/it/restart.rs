@@ -1,5 +1,5 @@
-//! `restart-grace-ms`: a start after a crash, or after a shutdown while locks were held, serves no keys for a while; one
-//! after another shutdown does at once.
+//! `restart-grace-ms`: a start after a crash, or after a shutdown while locks were held, serves no keys for a while; a
+//! start after another shutdown does at once.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::process::Process;
 
 const LOADING: &str = "-LOADING Redis is loading the dataset in memory";
 
-/// The mark of a server that has been given no port.
+/// Mark of a server without a port.
 const MARK: &str = "keylatch-0.running";
 
 fn dir() -> tempfile::TempDir {

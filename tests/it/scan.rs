@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use crate::harness::{Client, Dice, TestServer, encode, served_until_reply};
 use keylatch::internals::resp::Frame;
 
-/// Calls SCAN until the cursor comes back to 0, with `between` after every call; returns every key in the order seen.
+/// Calls SCAN until the cursor comes back to 0, with `between` after every call; returns the keys in the order of
+/// arrival.
 fn scan_all(client: &mut Client, options: &str, mut between: impl FnMut(usize)) -> Vec<String> {
     let (mut cursor, mut seen, mut calls) = ("0".to_owned(), Vec::new(), 0);
     loop {
@@ -205,7 +206,7 @@ fn other_clients_are_served_between_the_slices_of_keys() {
     assert_eq!(walker.take_bytes(8), b"300000\r\n");
 }
 
-/// A pattern that is nearly in a name of `a` wherever one looks.
+/// Returns a pattern that nearly matches a name of `a` at every position.
 fn costly_pattern(len: usize) -> String {
     format!("*{}b*", "a?".repeat(len / 2))
 }

@@ -7,7 +7,7 @@ use crate::harness::{Client, TestServer, wait_until};
 const FOREVER: [&str; 3] = ["EVAL", "while true do end", "0"];
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
-/// Advances the server's clock while `act` waits for something that depends on it.
+/// Advances the server's clock while `act` waits for an event that depends on it.
 fn while_time_passes<T>(server: &TestServer, act: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -23,7 +23,7 @@ fn while_time_passes<T>(server: &TestServer, act: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Runs a script that does not end on a connection of its own, and returns once other clients get BUSY.
+/// Runs an endless script on a connection of its own, and returns once other clients get BUSY.
 fn occupy(server: &TestServer, script: &[&str]) -> Client {
     let mut client = server.client();
     client.send(&crate::harness::encode(script));
@@ -235,7 +235,8 @@ fn nothing_of_a_script_is_left_for_the_next() {
         "collectgarbage('stop')",
         "rawset(KEYS, 7, 'x') table.insert(ARGV, 'y')",
     ] {
-        // One that only reads fields, one that gives its arguments away, and one that may do anything: `access.rs`.
+        // A script that only reads fields, one that gives its arguments away, and one that may do anything:
+        // `access.rs`.
         for (begin, keys) in [("", "KEYS"), ("local keys = KEYS", "keys"), ("local globals = _G", "KEYS")] {
             assert!(!client.call_args(&["EVAL", script, "1", "k", "a"]).starts_with('-'), "{script}");
             let look = format!(
@@ -248,7 +249,7 @@ fn nothing_of_a_script_is_left_for_the_next() {
     }
 }
 
-/// Scripts that only read get tables that were used before.
+/// Covers the tables of scripts that only read, which were used before.
 #[test]
 fn each_script_has_its_own_keys_and_arguments_alone() {
     let server = TestServer::start();
@@ -275,7 +276,7 @@ fn each_script_has_its_own_keys_and_arguments_alone() {
     }
 }
 
-/// A script that reads a field of such a table gets no other table by it, which it could write to.
+/// Covers a script that reads a field of such a table: it gets no writable table.
 #[test]
 fn no_table_of_the_globals_holds_another() {
     let server = TestServer::start();
@@ -326,7 +327,7 @@ fn a_library_that_does_not_come_to_an_end_is_given_up() {
     assert_eq!(reply, "-ERR Error registering functions: ERR FUNCTION LOAD timeout");
 }
 
-/// The code of each function that is registered is looked at, within the same time.
+/// Covers the analysis of the code of each registered function, within the same time limit.
 #[test]
 fn a_library_that_registers_a_large_function_again_and_again_is_not_loaded() {
     let server = TestServer::start();
@@ -479,7 +480,8 @@ fn a_user_who_may_only_run_scripts_cannot_replace_what_scripts_share() {
     admin.expect(&[("ACL SETUSER limited on nopass +eval +eval_ro", "+OK")]);
     let mut limited = server.client();
     assert_eq!(limited.call("AUTH limited x"), "+OK");
-    // Where calls are nested so deep that a metamethod cannot be called, a variable keeps what it was about to lose.
+    // Where calls are nested so deep that a metamethod cannot be called, a variable keeps the value that it was about
+    // to lose.
     let attack = "
         local get = {}
         local function deep(n)

@@ -1,4 +1,4 @@
-//! No script blocks the server: whatever it is doing, others get BUSY after a time, and it can be killed.
+//! No script blocks the server: whatever it executes, others get BUSY after a time, and it can be killed.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -91,7 +91,8 @@ fn a_table_in_many_places_makes_no_endless_reply() {
     assert_eq!(client.call("PING"), "+PONG");
 }
 
-/// A limit that the reply exceeds while it is written, at its first few megabytes, ends that: the rest would take ages.
+/// Covers a reply that exceeds a limit within its first few megabytes, which ends the script: the rest would take very
+/// long.
 #[test]
 fn a_reply_that_exceeds_the_limit_of_output_is_not_written_to_its_end() {
     let server = TestServer::start_with(&[("client-output-buffer-limit", "normal 1mb 0 0")]);

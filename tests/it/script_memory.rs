@@ -1,4 +1,4 @@
-//! The memory of scripts: how many stay compiled, how much they use, and that the next one has enough.
+//! The memory of scripts: the number of compiled scripts, their usage, and enough memory for the next one.
 
 use crate::harness::{Client, TestServer, encode};
 
@@ -43,12 +43,12 @@ fn the_latest_500_scripts_of_eval_stay_and_those_of_script_load_all() {
     assert_eq!(exists(&mut client, &early[1]), "*1 :1");
     assert_eq!(client.call(&format!("EVALSHA {} 0", early[2])), "-NOSCRIPT No matching script. Please use EVAL.");
     assert_eq!(number(&mut client, "number_of_cached_scripts"), 500 + 511);
-    // Of the first scripts, with their hashes and numbers, 605 were run and not loaded.
+    // Of the first scripts, including hashes and numbers, 605 were run and not loaded.
     assert_eq!(number(&mut client, "evicted_scripts"), 605 - 500);
     assert_eq!(eval(&mut client, second), "$6 second");
     client.expect(&[("CONFIG RESETSTAT", "+OK")]);
     assert_eq!(number(&mut client, "evicted_scripts"), 0);
-    // A number in the interpreter was reused, and each script is still that of its text.
+    // A slot in the interpreter was reused, and each script still belongs to its text.
     for number in 100..600 {
         assert_eq!(eval(&mut client, &format!("return {number}")), format!(":{number}"));
     }
@@ -82,7 +82,7 @@ fn many_loaded_scripts_do_not_have_all_memory_collected_after_each_that_runs() {
     let server = TestServer::start();
     let mut client = server.client();
     load(&mut client, &format!("return '{}'", "x".repeat(70 << 20)));
-    // One script, since compiling another one begins a cycle of the collector; a few runs end that.
+    // One script, since compiling another one begins a cycle of the collector; a few runs complete that.
     const GARBAGE: &str = "return #string.rep(ARGV[1], 1000000)";
     let garbage = |client: &mut Client, text: &str| client.call_args(&["EVAL", GARBAGE, "0", text]);
     ["x", "y", "z"].iter().for_each(|text| assert_eq!(garbage(&mut client, text), ":1000000"));

@@ -1,4 +1,4 @@
-//! Secrets are shown nowhere: passwords and the settings that are declared secret.
+//! Secrets are shown nowhere: passwords and settings declared as secret.
 
 use keylatch::internals::config::Setting;
 
@@ -7,7 +7,7 @@ use crate::harness::{Client, TestServer};
 /// Part of every secret.
 const SECRET: &str = "s3cret";
 
-/// Returns the settings that are secrets, each with a value.
+/// Returns the secret settings, each with a value.
 fn secrets() -> Vec<(&'static str, String)> {
     let secrets = Setting::all().filter(|setting| setting.secret);
     let secrets: Vec<_> = secrets.map(|setting| (setting.name, format!("{SECRET}-{}", setting.name))).collect();
@@ -15,7 +15,7 @@ fn secrets() -> Vec<(&'static str, String)> {
     secrets
 }
 
-/// Asserts that none of the replies to these requests has a secret.
+/// Asserts that no reply to these requests contains a secret.
 fn assert_hidden(client: &mut Client, requests: &[&str]) {
     for request in requests {
         let reply = client.call(request);
@@ -35,7 +35,7 @@ fn a_private_instance_is_not_shown_the_secrets_of_the_process() {
     private.expect(&[("AUTH ns-a any", "+OK")]);
     let shown = ["CONFIG GET *", "CONFIG GET requirepass masterauth masteruser", "INFO everything", "CLIENT LIST"];
     assert_hidden(&mut private, &shown);
-    // Nor are those that are set later.
+    // Secrets that are set later are hidden, too.
     for (name, value) in &secrets {
         assert_eq!(
             main.call(&format!("CONFIG GET {name}")),
@@ -71,7 +71,7 @@ fn calls_that_carry_secrets_are_shown_without_them() {
     ];
     calls.extend(secrets().into_iter().map(|(name, value)| format!("CONFIG SET {name} {value}")));
     for call in &calls {
-        client.call(call); // most of them fail, and are shown all the same
+        client.call(call); // most of them fail, and are shown nevertheless
     }
     client.call("CONFIG SET requirepass \"\"");
     assert_hidden(&mut client, &["SLOWLOG GET 100", "TEST.CALLS", "CLIENT LIST"]);

@@ -1,4 +1,4 @@
-//! Sentinels of Redis watch servers that are processes, and make one of the replicas the primary.
+//! Redis Sentinels watch servers that are processes, and make a replica the primary.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,14 +16,14 @@ use crate::skipped;
 
 const SERVERS: usize = 3;
 const SENTINELS: usize = 3;
-/// Several times as long as a sentinel does nothing after its timer was late, as on a busy machine: 30 seconds.
+/// Several times the pause of a sentinel after its timer was late, as on a busy machine: 30 seconds.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// A sentinel, killed when the test ends.
+/// Sentinel that is killed when the test ends.
 struct Sentinel(Child);
 
 impl Sentinel {
-    /// Starts one that watches a primary; `None` if there is no `redis-server`.
+    /// Starts a sentinel that watches a primary; `None` if there is no `redis-server`.
     fn start(dir: &TempDir, port: u16, primary: SocketAddr) -> Option<Self> {
         let path = dir.path().join(format!("sentinel-{port}.conf"));
         let settings = [
@@ -49,19 +49,17 @@ impl Sentinel {
 
 impl Drop for Sentinel {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Servers of which the first is the primary in the beginning, and the sentinels that watch them.
+/// Servers, of which the first is the primary in the beginning, and the sentinels that watch them.
 struct Watched {
     servers: BTreeMap<u16, Process>,
-    /// The ports of the sentinels.
     sentinels: Vec<ReservedPort>,
     watching: Vec<Sentinel>,
-    /// The ports of the servers.
     ports: Vec<ReservedPort>,
     dir: TempDir,
 }
@@ -94,7 +92,7 @@ impl Watched {
         Some(watched)
     }
 
-    /// Starts a server on a port, with its own file of settings, which sentinels let it rewrite.
+    /// Starts a server on a port, with its own settings file, which sentinels make it rewrite.
     fn run(&mut self, port: u16, replicaof: Option<SocketAddr>) {
         let dir = self.dir.path().join(port.to_string());
         if replicaof.is_some() || !dir.exists() {
@@ -117,8 +115,7 @@ impl Watched {
         process.wait();
     }
 
-    /// Returns the port of the primary that all sentinels agree on once it is another one than before, and all other servers
-    /// that run replicate it.
+    /// Returns the port of the new primary once all sentinels agree on it, and all other running servers replicate it.
     fn primary_after(&self, former: u16) -> u16 {
         let mut present = former;
         wait_for(PATIENCE, || {
@@ -141,7 +138,7 @@ impl Watched {
     }
 }
 
-/// Returns what a server says of its role. A sentinel that changes that ends the connections of clients.
+/// Returns a server's INFO replication. A sentinel that changes the role closes the connections of clients.
 fn replication(port: u16) -> io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.write_all(&encode(&["INFO", "replication"]))?;
@@ -151,7 +148,7 @@ fn replication(port: u16) -> io::Result<String> {
     Ok(shown)
 }
 
-/// Returns what a sentinel says of the primary; empty if it does not answer yet.
+/// Returns a sentinel's description of the primary; empty if it does not answer yet.
 fn state(sentinel: SocketAddr) -> BTreeMap<String, String> {
     if TcpStream::connect(sentinel).is_err() {
         return BTreeMap::new();
@@ -186,8 +183,8 @@ fn sentinels_replace_a_killed_primary_and_nothing_is_lost_that_a_replica_has_ack
         assert_eq!(client.call(&format!("GET key:{n}")), format!("${} {n}", n.to_string().len()));
     }
     client.expect(&[("SET later 1", "+OK"), ("WAIT 1 10000", ":1")]);
-    // The former primary comes back as one, and the sentinels make it a replica: of the third one, should they have found the
-    // second one too slow meanwhile.
+    // The former primary comes back as one, and the sentinels make it a replica: of the third server, if they have
+    // found the second one too slow meanwhile.
     watched.run(first, None);
     wait_for(PATIENCE, || watched.replicates(first, primary(watched.sentinels[0].addr())));
     wait_for(PATIENCE, || watched.client(first).call("GET later") == "$1 1");
@@ -199,7 +196,7 @@ fn sentinel_failover_makes_the_primary_a_replica_with_the_same_data() {
     let Some(watched) = Watched::start() else { return };
     let first = watched.ports[0].port();
     watched.client(first).expect(&[("SET key value", "+OK"), ("WAIT 2 10000", ":2")]);
-    // It is refused until the sentinel has seen which replicas may become the primary.
+    // It is refused until the sentinel knows the replicas that may become the primary.
     wait_for(PATIENCE, || Client::connect(watched.sentinels[0].addr()).call("SENTINEL FAILOVER it") == "+OK");
     let second = watched.primary_after(first);
     watched.client(second).expect(&[("GET key", "$5 value"), ("SET key other", "+OK"), ("WAIT 2 10000", ":2")]);
@@ -214,7 +211,7 @@ fn a_primary_that_stood_still_is_replaced_and_has_the_data_of_the_new_one_when_i
     client.expect(&[("SET key 1", "+OK"), ("WAIT 2 10000", ":2")]);
     let stopped = watched.servers.remove(&first).expect("it runs");
     stopped.signal("STOP");
-    // It is executed when the server goes on, which does not know yet that it is not the primary any more.
+    // It is executed when the server continues, which does not know yet that it is not the primary any more.
     client.send(b"SET key 2\r\n");
     let second = watched.primary_after(first);
     watched.client(second).expect(&[("GET key", "$1 1"), ("SET later 1", "+OK")]);

@@ -1,19 +1,19 @@
 //! Tests that need Redis' own programs or etcd, where these are not installed: they prove nothing, or less, and say so.
 //!
-//! The test runner counts such a test as passed and knows no way to skip one while it runs. So lines at the very end
-//! say how many there were for each program, and how to get it; those that had a record of its replies are counted
-//! apart. A child of this process writes them, since only the process's end is late enough: then the pipe closes on
-//! which the child is told of each.
+//! The test runner counts such a test as passed and has no way to skip one while it runs. So lines at the very end
+//! report their number for each program, and how to install it; tests with a record of its replies are counted apart. A
+//! child of this process writes the lines, since only the process's end is late enough: then the pipe closes through
+//! which the child learns of each test.
 
 use std::collections::HashSet;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
-/// The environment variables that make a missing program a failure.
+/// Environment variables that make a missing program a failure.
 const REQUIRING: [&str; 2] = ["CI", "KEYLATCH_REQUIRE_REDIS"];
 
-/// Counts the programs that its input names up to the end of this process.
+/// Script that counts the programs named in its input until this process ends.
 const COUNT: &str = r#"
     redis=0 etcd=0 recorded=0 get='redis-server is not on PATH (apt-get install redis-server)'
     while read -r program; do
@@ -35,12 +35,12 @@ struct Skipped {
 
 static SKIPPED: Mutex<Option<Skipped>> = Mutex::new(None);
 
-/// Reports that this test proves nothing without a program; fails it where that is required.
+/// Reports that this test proves nothing without a program; fails it where the program is required.
 pub(crate) fn without(program: &str) {
     tell(program, program);
 }
 
-/// Reports that this test has a record only of what a program replies; fails it where the program is required.
+/// Reports that this test has only a record of a program's replies; fails it where the program is required.
 pub(crate) fn with_record_only(program: &str) {
     tell(program, "record");
 }

@@ -15,7 +15,7 @@ pub(crate) fn start_with(settings: &[(&str, &str)]) -> TestServer {
     server
 }
 
-/// Returns all that there is to see of the keys of all databases, with their TTLs, fields and fences.
+/// Returns the visible state of the keys of all databases, with their TTLs, fields and fences.
 pub(crate) fn state(server: &TestServer) -> (String, Vec<[String; 3]>) {
     let mut client = server.client();
     let keys = (0..3).flat_map(|db| log::keys(&mut client, db)).collect();
@@ -58,7 +58,7 @@ pub(crate) fn fill(client: &mut Client) {
     ]);
 }
 
-/// Changes all of these keys, and others.
+/// Changes all these keys, and others.
 fn spoil(client: &mut Client) {
     for request in [
         "APPEND text x",
@@ -324,7 +324,7 @@ fn snapshots_work_while_no_writes_are_remembered() {
     assert_eq!(state(&server), before);
 }
 
-/// Executes random commands in a transaction, where none blocks.
+/// Executes random commands in a transaction, in which none blocks.
 pub(crate) fn transact(client: &mut Client, random: &mut Random, count: usize) {
     client.call("MULTI");
     for command in (0..count).map(|_| log::command(random)) {
@@ -376,7 +376,7 @@ fn a_snapshot_has_large_values_and_so_has_a_restored_one() {
     let server = start_with(&[("test-journal-max", "1")]);
     let mut client = server.client();
     client.expect(&[("SETRANGE large 20000000 x", ":20000001"), ("SETRANGE other 20000000 x", ":20000001")]);
-    // Each write is a cut, at which these are too large to be copied.
+    // Each write is a checkpoint, at which these values are too large to be copied.
     client.expect(&[("SET k v", "+OK"), ("SET k w", "+OK"), ("TEST.SNAPSHOT s", "+OK")]);
     for _ in 0..2 {
         client.expect(&[("APPEND large y", ":20000002"), ("SET k x", "+OK"), ("SET k y", "+OK")]);

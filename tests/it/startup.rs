@@ -1,4 +1,4 @@
-//! Warnings of the binary at startup, about options, variables and files that have no effect.
+//! Warnings of the binary at startup, about options, variables and files without effect.
 
 use std::net::TcpStream;
 use std::process::Command;
@@ -65,7 +65,7 @@ fn a_log_at_level_notice_has_no_connections() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_oom_score_is_adjusted() {
-    // More likely to be killed than before, which needs no privilege.
+    // A higher probability of being killed needs no privilege.
     let mut process = Process::start(&["--oom-score-adj", "yes", "--oom-score-adj-values", "10", "20", "30"]);
     let mut client = process.client();
     let path = format!("/proc/{}/oom_score_adj", client.info("process_id"));
@@ -133,7 +133,7 @@ fn a_verbose_log_names_the_kind_of_a_value_that_is_refused() {
     let mut process = Process::start(&["--loglevel", "verbose", "--enable-debug-command", "yes"]);
     let mut client = process.client();
     client.expect(&[("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1", "+OK")]);
-    // A hash in a ziplist that has not even a header.
+    // A hash in a ziplist without even a header.
     let payload = b"\x0d\x01\x00\x0a\0\0\0\0\0\0\0\0\0";
     assert_eq!(client.call_args(&[&b"RESTORE"[..], b"h", b"0", payload]), "-ERR Bad data format");
     process.read_until("Hash ziplist integrity check failed: RESTORE of the key 'h' is refused");

@@ -1,4 +1,4 @@
-//! What streams do that Redis 7.0 does not do, or does differently, and what clients blocked on them get.
+//! Streams: features that Redis 7.0 lacks or handles differently, and blocked readers.
 
 use keylatch::{Clock, Server};
 
@@ -311,7 +311,7 @@ fn a_reader_times_out() {
     assert_eq!(consumer.reply(), "*-1");
 }
 
-/// Starts a server whose stream has an entry that is pending for the consumer `a`.
+/// Starts a server with a stream whose entry is pending for the consumer `a`.
 fn start_with_pending() -> (TestServer, Client) {
     let server = start();
     let mut client = server.client();
@@ -323,7 +323,7 @@ fn start_with_pending() -> (TestServer, Client) {
     (server, client)
 }
 
-/// The reply that has the entry as it was claimed.
+/// Returns the reply with the claimed entry.
 fn claimed(idle: u64, count: u64) -> String {
     format!("*1 *2 $1 s *1 *4 $3 1-0 *2 $1 f $1 1 :{idle} :{count}")
 }
@@ -337,7 +337,7 @@ fn a_blocked_consumer_claims_an_entry_when_it_has_been_pending_for_long_enough()
     server.advance_ms(1);
     assert_eq!(blocked.reply(), claimed(50, 1));
     assert_eq!(client.call("XPENDING s g"), "*4 :1 $3 1-0 $3 1-0 *1 *2 $1 b $1 1");
-    // Both times have passed: its own comes first.
+    // Both times have passed: its own entries come first.
     let mut late = server.block("XREADGROUP GROUP g c BLOCK 60 CLAIM 70 STREAMS s >");
     server.advance_ms(100);
     assert_eq!(late.reply(), "*-1");
@@ -363,17 +363,17 @@ fn an_entry_that_becomes_pending_while_consumers_are_blocked_is_claimed_by_them_
     client.call("XACK s g 1");
     let mut blocked = server.block("XREADGROUP GROUP g b BLOCK 0 CLAIM 50 STREAMS s >");
     server.advance_ms(1000);
-    // None of these is content of the stream, so that a blocked reader would sleep on.
+    // None of these is content of the stream, so a blocked reader would continue to sleep.
     assert_eq!(client.call("XCLAIM s g a 0 1 FORCE JUSTID"), "*1 $3 1-0");
     server.advance_ms(49);
     assert_eq!(client.info("blocked_clients"), "1");
     server.advance_ms(1);
     assert_eq!(blocked.reply(), claimed(50, 1));
-    // One that is made older is claimed at once.
+    // An entry that is made older is claimed at once.
     let mut blocked = server.block("XREADGROUP GROUP g c BLOCK 0 CLAIM 50 STREAMS s >");
     assert_eq!(client.call("XCLAIM s g a 0 1 IDLE 60 JUSTID"), "*1 $3 1-0");
     assert_eq!(blocked.reply(), claimed(60, 2));
-    // One that is acknowledged or deleted, is not.
+    // An entry that is acknowledged or deleted is not.
     let mut blocked = server.block("XREADGROUP GROUP g d BLOCK 200 CLAIM 50 STREAMS s >");
     client.call("XDEL s 1");
     server.advance_ms(199);
@@ -415,7 +415,7 @@ fn a_blocked_consumer_wakes_by_itself_for_an_entry_that_another_one_is_given_mea
     let mut client = server.client();
     fill(&mut client, "s", 1..=1);
     client.call("XGROUP CREATE s g $");
-    // Nothing is pending when it blocks, so it has no time of its own to wake at but the end of its wait.
+    // Nothing is pending when it blocks, so it has no time to wake at except the end of its wait.
     let mut blocked = server.block("XREADGROUP GROUP g b BLOCK 20000 CLAIM 20 STREAMS s >");
     assert_eq!(client.call("XCLAIM s g a 0 1 FORCE JUSTID"), "*1 $3 1-0");
     let reply = blocked.reply();

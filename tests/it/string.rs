@@ -1,4 +1,5 @@
-//! String commands: TTLs to the millisecond, sizes, several clients. `differential/strings.rs` has every option and error.
+//! String commands: TTLs to the millisecond, sizes, several clients. `differential/strings.rs` has all options and
+//! errors.
 
 use crate::harness::TestServer;
 
@@ -126,7 +127,7 @@ fn a_string_grows_by_what_is_appended() {
     assert_eq!(client.frame(&["GET", "long"]).as_bytes(), Some(piece.repeat(100).as_bytes()));
 }
 
-/// Redis 7.0 returns the first byte.
+/// Covers a range for which Redis 7.0 returns the first byte.
 #[test]
 fn a_range_that_ends_before_the_first_byte_is_empty() {
     let server = TestServer::start();

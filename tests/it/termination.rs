@@ -1,4 +1,4 @@
-//! A server that is told to end by a signal while a script or a command runs.
+//! Termination of a server by a signal while a script or a command runs.
 
 use std::net::SocketAddr;
 
@@ -91,7 +91,7 @@ fn a_server_that_writes_the_first_base_of_its_append_only_file_stops_only_by_for
     assert_eq!(process.wait().code(), Some(0));
 }
 
-/// Counts the bytes sent by a client that the server has not read yet, as the kernel sees them.
+/// Returns the number of bytes from a client that the server has not read yet, from the kernel.
 fn unread_bytes(client: SocketAddr, server: SocketAddr) -> u64 {
     let shown = |addr: SocketAddr| match addr.ip() {
         std::net::IpAddr::V4(ip) => format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), addr.port()),

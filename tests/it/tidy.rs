@@ -7,7 +7,7 @@ const FILE_LINES_MAX: usize = 700;
 const FUNCTION_LINES_MAX: usize = 70;
 const FUNCTION_LINES_P95: usize = 35;
 
-/// A file of the project: its path below the root, and its text.
+/// File of the project: its path below the root, and its text.
 pub struct File {
     pub path: String,
     pub text: String,
@@ -53,7 +53,7 @@ pub fn without_comments_and_strings(line: &str) -> String {
     code.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
 }
 
-/// Finds functions by their indentation, which rustfmt guarantees: name and number of lines of each.
+/// Finds functions by their indentation, which rustfmt guarantees; returns the name and number of lines of each.
 fn functions(file: &File) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     // Name, first line and indentation of the function being read.

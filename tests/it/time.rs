@@ -10,7 +10,7 @@ use keylatch::{Clock, Server};
 
 use crate::harness::{Client, TestServer, wait_until};
 
-/// A string that takes about a millisecond to count, and several where the server is not optimized.
+/// String that takes about a millisecond to count, and several in an unoptimized server.
 const BIG: &str = "SETRANGE big 8388607 x";
 
 fn bulk(reply: &str) -> i64 {
@@ -105,7 +105,7 @@ fn a_call_that_waited_for_a_shard_does_not_find_a_key_that_expired_meanwhile() {
     let namespace = server.server().namespace();
     let mut client = server.client();
     let read = || namespace.observed.stats.bytes_in.load(Ordering::Relaxed);
-    // Several rounds: that the call has begun when the time passes can only be made likely.
+    // Several rounds, because the call has begun when the time passes only with a high probability.
     for _ in 0..10 {
         client.expect(&[("SET k v PX 100", "+OK")]);
         keylatch::internals::with_shard_locked(namespace, b"k", || {
@@ -151,14 +151,14 @@ fn no_client_sees_a_longer_ttl_than_was_set_nor_an_early_expiry() {
     }
 }
 
-/// When a holder may believe that it holds the lock.
+/// Period in which a holder may believe that it holds the lock.
 struct Tenure {
     from: Instant,
     until: Instant,
 }
 
-/// Careful holders count the TTL from before their request, so each may believe that it holds the lock from the reply
-/// until its TTL is over. No two of them may do so at once, whatever else the server has to do.
+/// Covers careful holders, which count the TTL from before their request: each may believe that it holds the lock from
+/// the reply until its TTL is over. No two of them may do so at once, whatever other work the server has.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the holders are other processes, with a clock of their own")]
 fn careful_holders_never_overlap() {
@@ -188,7 +188,7 @@ fn careful_holders_never_overlap() {
             }
             let (disturber, is_over) = (server.client(), &is_over);
             scope.spawn(move || disturb(disturber, is_over));
-            // Bounded by the number of acquisitions; a slow machine takes longer for each.
+            // Limited by the number of acquisitions, which take longer on a slow machine.
             for tenure in 1..=TENURES {
                 wait_until(|| taken.load(Ordering::Relaxed) >= tenure);
             }
@@ -203,7 +203,7 @@ fn careful_holders_never_overlap() {
     }
 }
 
-/// Keeps the server busy with long commands, long batches and scripts.
+/// Occupies the server with long commands, long batches and scripts.
 fn disturb(mut client: Client, is_over: &AtomicBool) {
     let batch = format!("{}PING\r\n", "BITCOUNT big\r\n".repeat(3));
     while !is_over.load(Ordering::Relaxed) {

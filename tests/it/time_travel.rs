@@ -1,10 +1,10 @@
-//! TEST.TIME: a clock on the wire that tests stop, move and start, and with it everything that depends on time.
+//! TEST.TIME: a clock that tests stop, move and start by commands, and with it everything that depends on time.
 
 use crate::harness::{Client, Dice, TestServer, wait_until};
 
 const MS_MIN: i64 = 1_600_000_000_000;
 
-/// Starts a server in test mode, its clock frozen.
+/// Starts a server in test mode, with its clock frozen.
 fn frozen() -> (TestServer, Client) {
     let server = TestServer::start_on(keylatch::Clock::system(), &[("test-mode", "yes")]);
     let mut client = server.client();
@@ -79,7 +79,7 @@ fn a_lock_that_is_handed_over_on_the_way_expires_on_the_way() {
     client.expect(&[("EXISTS l", ":0")]);
 }
 
-/// How the first holder of a lock loses it, and after how many milliseconds.
+/// Ways in which the first holder of a lock loses it, with the time in milliseconds.
 const LOSSES: [(&str, u64); 3] = [("TTL", 10), ("TTL before the end of a pause", 15), ("session", 0)];
 
 #[test]
@@ -167,7 +167,7 @@ fn a_clock_that_runs_can_be_moved_as_well_and_runs_on() {
     client.expect(&[("SET k v PX 3600000", "+OK"), ("SET l v PX 3600001", "+OK")]);
     assert!(advance(&mut client, 3_600_000) >= begun + 3_600_000);
     client.expect(&[("EXISTS k", ":0")]);
-    wait_until(|| client.call("EXISTS l") == ":0"); // due a millisecond later, to which nobody moves the clock
+    wait_until(|| client.call("EXISTS l") == ":0"); // due a millisecond later, to which no test moves the clock
     let moved = client.int("TEST.TIME GET");
     wait_until(|| client.int("TEST.TIME GET") > moved + 1);
     let stopped = client.int("TEST.TIME FREEZE");

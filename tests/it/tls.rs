@@ -1,5 +1,4 @@
-//! TLS through the socket: which clients are accepted, with which certificate, and that large replies arrive
-//! completely.
+//! TLS through the socket: accepted clients, their certificates, and complete arrival of large replies.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,7 +18,7 @@ use crate::harness::{Client, PATIENCE, ReservedPort, TestServer, wait_until};
 
 type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
-/// The files that `tls/make.sh` has made in a folder: their names and contents.
+/// Names and contents of the files that `tls/make.sh` has made in a folder.
 macro_rules! made {
     ($folder:literal) => {
         [
@@ -32,7 +31,7 @@ macro_rules! made {
     };
 }
 
-/// An authority, and the certificates of a server and a client that it has signed, as files.
+/// Authority, with the certificates of a server and a client that it has signed, as files.
 pub(crate) struct Authority {
     folder: TempDir,
 }
@@ -42,7 +41,7 @@ impl Authority {
         Authority::of(made!("authority"))
     }
 
-    /// Returns another one, with certificates of its own.
+    /// Returns another authority, with certificates of its own.
     fn stranger() -> Self {
         Authority::of(made!("stranger"))
     }
@@ -70,12 +69,11 @@ impl Authority {
         let mut roots = RootCertStore::empty();
         roots.add(read("ca.crt")).expect("an authority");
         let builder = ClientConfig::builder().with_root_certificates(roots);
-        let config = match shows_certificate {
-            true => {
-                let key = PrivateKeyDer::from_pem_file(self.path("client.key")).expect("a key");
-                builder.with_client_auth_cert(vec![read("client.crt")], key).expect("they fit")
-            }
-            false => builder.with_no_client_auth(),
+        let config = if shows_certificate {
+            let key = PrivateKeyDer::from_pem_file(self.path("client.key")).expect("a key");
+            builder.with_client_auth_cert(vec![read("client.crt")], key).expect("they fit")
+        } else {
+            builder.with_no_client_auth()
         };
         let name = ServerName::try_from("localhost").expect("a name");
         let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
@@ -98,7 +96,7 @@ pub(crate) struct TlsServer {
 }
 
 impl TlsServer {
-    /// Starts a server with files of a certificate, its key and authorities, and further settings.
+    /// Starts a server with the files of a certificate, its key and authorities, and further settings.
     pub(crate) fn start([certificate, key, authorities]: &[&str; 3], settings: &str) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         let reserved = ReservedPort::new();
@@ -167,7 +165,7 @@ fn who_speaks_no_tls_is_turned_away_and_disturbs_nobody() {
     assert!(authority.is_served(server.server.addr(), true));
 }
 
-/// Connects, and sends nothing.
+/// Connects without sending anything.
 fn keep_silent(addr: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(addr).expect("the server accepts");
     stream.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
@@ -266,7 +264,7 @@ fn settings_that_make_no_tls_are_refused_and_those_before_stay() {
         ("CONFIG GET maxclients", "*2 $10 maxclients $5 10000"),
         ("CONFIG GET tls-protocols", "*2 $13 tls-protocols $0 "),
     ]);
-    // Both at once fit together.
+    // Both together match.
     let client_cert = authority.path("client.crt").display().to_string();
     assert_eq!(client.call_args(&["CONFIG", "SET", "tls-key-file", &client_key, "tls-cert-file", &client_cert]), "+OK");
     assert!(authority.is_served(addr, false));
@@ -285,7 +283,7 @@ fn a_pipe_in_place_of_a_certificate_is_refused_at_once() {
         assert!(client.call_args(&["CONFIG", "SET", name, &path]).contains("Unable to update TLS configuration"));
         assert!(authority.is_served(addr, false), "{name}");
     }
-    // One among the certificates of a directory is no certificate.
+    // A non-certificate among the certificates of a directory is an error.
     let folder = authority.folder.path().display().to_string();
     assert_eq!(client.call_args(&["CONFIG", "SET", "tls-ca-cert-dir", &folder]), "+OK");
     assert!(authority.is_served(addr, true));
@@ -339,7 +337,7 @@ fn the_log_names_the_kinds_of_ports_that_are_open_and_renewed_certificates_are_s
     let port = free.port().to_string();
     let asks = |args: &[&str]| Command::new(binary()).args(args).output().expect("the binary starts");
     let healthcheck = |args: &[&str]| asks(&[&["--healthcheck"], args].concat()).status.success();
-    // Without a client certificate it is rejected, by a server that is alive.
+    // A client without a certificate is rejected, by a server that is alive.
     assert!(healthcheck(&["--tls", "-h", ADDRESS, "-p", &port]));
     assert!(healthcheck(&["--bind", ADDRESS, "--port", "0", "--tls-port", &port]));
     assert!(healthcheck(&["-h", ADDRESS, "-p", &port]), "an alert is a sign of life");

@@ -154,7 +154,7 @@ fn the_list_of_clients_shows_how_they_track() {
     assert!(plain.call("CLIENT TRACKINGINFO").contains("$2 on $15 broken_redirect $8 redirect"));
 }
 
-/// Caches keys as a client library does.
+/// Cache of keys, as in a client library.
 struct Cache {
     client: Client,
     copies: HashMap<String, String>,
@@ -237,13 +237,13 @@ fn with_noloop_the_prefixes_of_a_client_are_not_told_of_what_its_own_blocked_cal
             assert_eq!(client.reply(), invalidation("to"));
         }
         assert_eq!(client.reply(), "+PONG");
-        // What others change is told in any case.
+        // Changes by other clients are announced in any case.
         other.call("RPUSH to b");
         assert_eq!(client.reply(), invalidation("to"));
     }
 }
 
-/// Connects a client of a user that has these rules, and tracks keys by broadcasts.
+/// Connects a client of a user with these rules, which tracks keys by broadcasts.
 fn tracker_of_a_user(server: &TestServer, name: &str, rules: &str, options: &str) -> Client {
     let mut admin = server.client();
     assert_eq!(admin.call(&format!("ACL SETUSER {name} on nopass +@all {rules}")), "+OK");
@@ -284,7 +284,7 @@ fn a_redirected_broadcast_names_only_keys_that_the_user_who_tracks_may_read() {
 fn keys_that_have_changed_before_a_user_changes_are_broadcast_by_the_permissions_of_before() {
     let server = TestServer::start();
     let mut admin = server.client();
-    // More permissions do not tell what happened before them, fewer do not hide it; each in one batch.
+    // More permissions do not announce earlier changes, fewer do not hide them; each in one batch.
     let mut gains = tracker_of_a_user(&server, "gains", "~a:*", "");
     admin.send(b"SET b:1 v\r\nACL SETUSER gains ~b:*\r\nSET b:2 v\r\n");
     assert_eq!((admin.reply(), admin.reply(), admin.reply()), ("+OK".into(), "+OK".into(), "+OK".into()));
@@ -294,7 +294,7 @@ fn keys_that_have_changed_before_a_user_changes_are_broadcast_by_the_permissions
     assert_eq!((admin.reply(), admin.reply(), admin.reply()), ("+OK".into(), "+OK".into(), "+OK".into()));
     assert_eq!(loses.reply(), invalidation("c:1"));
     assert_eq!(loses.call("PING"), "+PONG");
-    // The same where the client becomes another user.
+    // The same if the client becomes another user.
     let mut client = tracker_of_a_user(&server, "one", "~d:*", "");
     client.send(b"SET d:1 v\r\nAUTH loses x\r\n");
     let replies = [client.reply(), client.reply(), client.reply()];

@@ -1,4 +1,4 @@
-//! Transactions beside other clients, time and other databases; `differential/transactions.rs` has their rules.
+//! Transactions with other clients, time and other databases; `differential/transactions.rs` has their rules.
 
 use crate::harness::{Client, TestServer, wait_until};
 

@@ -1,4 +1,4 @@
-//! The examples of pages that are sessions with a server, as redis-cli shows them.
+//! Examples of pages that are sessions with a server, in the form of redis-cli.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use keylatch::{Clock, Server};
 
 use crate::harness::{Client, TestServer, wait_until};
 
-/// A number with this many digits is a fence, or another one that differs from run to run.
+/// Number of digits of a fence, or of another number that differs from run to run.
 const DIGITS_OF_FENCE: usize = 13;
 
-/// The clients of an example by their names, each with its id. One whose name ends with 3 speaks RESP3.
+/// Clients of an example by name, each with its id. A client whose name ends with 3 speaks RESP3.
 type Clients = BTreeMap<String, (Client, i64)>;
 
 pub fn start() -> TestServer {
     TestServer::start_with_workers(Server::builder().test_mode().clock(Clock::manual()), 1)
 }
 
-/// Runs an example: `a> COMMAND` is a request of client `a`, and what follows its reply, or `(waits)`; `a: ..` is what
-/// it is sent later. A fence in a request is the one that stands in its place in a reply of before.
+/// Runs an example: `a> COMMAND` is a request of client `a`, followed by its reply, or `(waits)`; `a: ..` is a message
+/// that it gets later. A fence in a request stands for the one at its place in an earlier reply.
 pub fn run(example: &str) {
     let server = start();
     let mut clients = Clients::new();
@@ -53,7 +53,7 @@ pub fn run(example: &str) {
     assert_eq!(comparable(&shown), comparable(example), "the server's, and the page's:\n{shown}");
 }
 
-/// Replaces the fences of a request of the page by those that the server has given.
+/// Replaces the fences in a request of the page by those of the server.
 fn translated(request: &str, page: &str, shown: &str) -> String {
     let (of_page, given) = (fences(page), fences(shown));
     let pairs: BTreeMap<&str, &str> = of_page.into_iter().zip(given).collect();
@@ -68,13 +68,13 @@ fn fences(text: &str) -> Vec<&str> {
     text.split(|c: char| !c.is_ascii_digit()).filter(|digits| digits.len() >= DIGITS_OF_FENCE).collect()
 }
 
-/// Splits a request into words, of which some are quoted.
+/// Splits a request into words, some of which are quoted.
 fn words(request: &str) -> Vec<&str> {
     let parts = request.split('"').enumerate();
     parts.flat_map(|(at, part)| if at % 2 == 1 { vec![part] } else { part.split_whitespace().collect() }).collect()
 }
 
-/// Formats a reply as redis-cli does.
+/// Formats a reply like redis-cli.
 fn typed(frame: &Frame, indent: usize) -> String {
     let list = |items: &[Frame]| {
         if items.is_empty() {
@@ -102,8 +102,8 @@ pub fn text(frame: &Frame) -> String {
     String::from_utf8_lossy(frame.as_bytes().expect("a text")).into_owned()
 }
 
-/// Replaces what differs from run to run: ports, and each fence by its number among the different ones, so that equal
-/// ones stay equal.
+/// Replaces parts that differ from run to run: ports, and each fence by its number among the different ones, so that
+/// equal fences stay equal.
 pub fn comparable(example: &str) -> String {
     let mut known: Vec<String> = Vec::new();
     let mut shown = String::new();

@@ -1,11 +1,11 @@
-//! `used_memory` matches the allocator's figure, whatever the content. It uses the binary, which knows its allocator.
+//! `used_memory` matches the allocator's figure for any content. The test uses the binary, which knows its allocator.
 
 use std::io::Write;
 
 use crate::harness::{Client, Dice, encode, wait_until};
 use crate::process::Process;
 
-/// The memory that the server counts, and that of its allocator, in bytes.
+/// Returns the memory counted by the server, and by its allocator, in bytes.
 fn figures(client: &mut Client) -> (f64, f64) {
     let info = client.call("INFO memory");
     let figure = |name: &str| {
@@ -15,13 +15,13 @@ fn figures(client: &mut Client) -> (f64, f64) {
     (figure("used_memory"), figure("allocator_allocated"))
 }
 
-/// Asserts that what was added since `before` is counted to within five per cent, once all of it has arrived.
+/// Asserts that the memory added since `before` is counted to within five per cent, once all of it has arrived.
 fn expect_counted(what: &str, client: &mut Client, before: (f64, f64)) {
     const ENOUGH: f64 = 15e6;
     expect_counted_from(ENOUGH, what, client, before);
 }
 
-/// Asserts the same of what takes this many bytes at least.
+/// Asserts the same for additions of at least this many bytes.
 fn expect_counted_from(enough: f64, what: &str, client: &mut Client, before: (f64, f64)) {
     let mut last = (0.0, 0.0);
     for _ in 0..100_000 {
@@ -211,7 +211,7 @@ fn scripts_and_functions_count_with_all_that_they_hold() {
         let before = figures(&mut client);
         for first in (0..count).step_by(500) {
             let mut texts: Vec<String> = (first..(first + 500).min(count)).map(text).collect();
-            // A library may take half a second of real time to be loaded, in which a busy machine may do nothing for it.
+            // Loading a library may take half a second of real time, in which a busy machine may do nothing for it.
             for tries_left in (0..100).rev() {
                 let request_of = |text: &String| {
                     encode(&words.iter().map(|word| if *word == "TEXT" { text } else { *word }).collect::<Vec<_>>())
@@ -238,7 +238,7 @@ fn scripts_and_functions_count_with_all_that_they_hold() {
     load("libraries with tables", 20, &["FUNCTION", "LOAD", "REPLACE", "TEXT"], &|n| {
         library(n, "local t = {} for i = 1, 10000 do t[i] = {i, 'value:' .. i} end")
     });
-    // Not in place of those with tables, whose memory would be free for these.
+    // Not in place of libraries with tables, whose memory would be free for these.
     load("libraries with names", 80, &["FUNCTION", "LOAD", "REPLACE", "TEXT"], &|n| {
         library(20 + n, "local t = {} for i = 1, 5000 do t['key:' .. i .. ':' .. #t] = 'value:' .. i end")
     });
@@ -295,7 +295,7 @@ fn what_a_stream_keeps_in_order_counts_as_used_memory() {
     let before = figures(&mut client);
     run(&mut client, (0..200).map(|_| "XREADGROUP GROUP g c COUNT 1000 STREAMS s >".into()));
     expect_counted("pending entries", &mut client, before);
-    // Those of every other entry leave the chunks half full; later times lie behind all others.
+    // Deletions of every other entry leave the chunks half full; later times lie behind all others.
     let ids = |n: u64| (0..200).map(|at| format!(" {}-1", 1_700_000_000_000 + n * 400 + at * 2)).collect::<String>();
     run(&mut client, (0..500).map(|n| format!("XCLAIM s g d 0{} JUSTID", ids(n))));
     expect_counted("pending entries of two consumers", &mut client, before);
@@ -405,7 +405,7 @@ fn who_deletes_large_values_faster_than_they_are_freed_waits() {
     assert!(pending <= 1, "{pending} keys are still to be freed");
 }
 
-/// Returns the most memory that the server's process has had, in bytes.
+/// Returns the peak memory of the server's process, in bytes.
 fn most_memory(client: &mut Client) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", client.info("process_id")))
         .expect("the state of the process");

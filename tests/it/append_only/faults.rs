@@ -1,4 +1,4 @@
-//! The append-only file on a disk that is slow, full or fails.
+//! The append-only file on a disk that is slow, full or failing.
 
 use std::io::{ErrorKind, Read as _};
 
@@ -38,7 +38,7 @@ fn a_client_whose_write_meets_a_full_disk_is_disconnected_after_five_seconds() {
     waiting.send(&encode(&["SET", "k", "2"]));
     let mut other = connect();
     wait_until(|| other.info("aof_last_write_status") == "err");
-    // It is seen to wait at some time before each of these; the last comes more than five seconds after the first.
+    // It must be seen waiting before each of these; the last comes more than five seconds after the first.
     let ended = std::thread::spawn(move || waiting.read_raw());
     wait_until(|| {
         server.advance(std::time::Duration::from_secs(1));
@@ -55,13 +55,13 @@ fn writes_are_rejected_and_none_waits_for_ever_while_a_lost_file_cannot_be_rewri
     let server = builder.set("appendonly", "yes").set("appendfsync", "no").start_blocking().expect("started");
     let mut client = Client::connect(server.addr());
     client.expect(&[("SET k 1", "+OK")]);
-    // The sync that comes with another policy fails, so that the file has to be rewritten, and so does that.
+    // The sync that follows another policy fails, so the file has to be rewritten, and the rewrite fails too.
     let planned = vec![Planned { operation: Some(Operation::Sync), after: 0, count: 2, error: Failure::Io }];
     disk.set_faults(Faults { planned, ..Faults::default() });
     client.expect(&[("CONFIG SET appendfsync always", "+OK")]);
     wait_until(|| client.info("aof_last_bgrewrite_status") == "err");
     wait_until(|| {
-        disk.advance_ms(100); // the pause after the failed sync ends, and a new file begins that has no base
+        disk.advance_ms(100); // the pause after the failed sync ends, and a new file without a base begins
         client.call("SET k 3") == "-MISCONF Errors writing to the AOF file: Input/output error"
     });
     wait_until(|| {

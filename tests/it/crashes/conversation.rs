@@ -1,4 +1,4 @@
-//! A client that does not wait: it sends, and reads the replies that have come.
+//! Client that does not wait: it sends requests, and reads the replies that have arrived.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -6,24 +6,24 @@ use std::net::{SocketAddr, TcpStream};
 
 use crate::harness::{Replies, encode, show};
 
-/// What a reply is to.
+/// Kind of a request, and meaning of its reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asked {
-    /// To a write.
+    /// A write.
     Write,
-    /// To a LOCK.ACQUIRE.
+    /// LOCK.ACQUIRE.
     Lock,
-    /// It says that the state of this number is durable.
+    /// A request whose reply means that the state with this index is durable.
     Durable(usize),
-    /// It is that of a WAITAOF, which may say so.
+    /// WAITAOF, whose reply may mean that the state with this index is durable.
     Sync(usize),
-    /// It is that of a SAVE, which may say so.
+    /// SAVE, whose reply may mean that the state with this index is durable.
     Save(usize),
-    /// To something else.
+    /// Another request.
     Other,
 }
 
-/// A connection, with what it was asked and has not replied to.
+/// Connection with its unanswered requests.
 pub(super) struct Conversation {
     stream: TcpStream,
     received: Replies,
@@ -51,7 +51,7 @@ impl Conversation {
         }
     }
 
-    /// Sends a command, given as words separated by blanks.
+    /// Sends a command of words separated by blanks.
     pub(super) fn send(&mut self, request: &str, asked: Asked) {
         self.write(&encode(&request.split(' ').collect::<Vec<_>>()));
         self.waiting.push_back(asked);
@@ -69,18 +69,18 @@ impl Conversation {
         self.write(&bytes);
     }
 
-    /// Declares that the reply to the last request says that the state of a number is durable.
+    /// Declares that the reply to the last request means that the state with this index is durable.
     pub(super) fn last_asked_is_durable(&mut self, state: usize) {
         self.waiting.iter_mut().next_back().into_iter().for_each(|asked| *asked = Asked::Durable(state));
     }
 
-    /// Declares that no reply to come says that anything is durable.
+    /// Declares that no outstanding reply means durability.
     pub(super) fn nothing_is_durable(&mut self) {
         let durable = self.waiting.iter_mut().filter(|asked| matches!(asked, Asked::Durable(_)));
         durable.for_each(|asked| *asked = Asked::Other);
     }
 
-    /// Returns whether there are replies to come.
+    /// Returns whether replies are outstanding.
     pub(super) fn waits(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -95,7 +95,7 @@ impl Conversation {
         &self.last_write
     }
 
-    /// Returns the replies that have come since the last call.
+    /// Returns the replies that have arrived since the last call.
     pub(super) fn replies(&mut self) -> Vec<(Asked, String)> {
         let (mut replies, mut chunk) = (Vec::new(), [0; 16 * 1024]);
         if self.waiting.is_empty() {

@@ -1,4 +1,4 @@
-//! What the clients of these tests send: commands on few keys, alone or several at once.
+//! Units that the clients of these tests send: commands on few keys, alone or several at once.
 
 use crate::differential::random::Random;
 use crate::log::commands::{field_command, stream_command};
@@ -16,7 +16,7 @@ fn one_of<'a>(random: &mut Random, choices: &[&'a str]) -> &'a str {
     choices[random.below(choices.len())]
 }
 
-/// Makes up a command that changes one or two keys.
+/// Generates a command that changes one or two keys.
 fn command(random: &mut Random) -> Vec<Vec<u8>> {
     let (number, ms) = (random.below(30), 1 + random.below(5000));
     let key = one_of(random, &["a", "b", "c", "d", "e"]);
@@ -55,13 +55,13 @@ fn command(random: &mut Random) -> Vec<Vec<u8>> {
         31 => format!("PFADD p {number} {ms}"),
         _ => {
             let command = stream_command(random, b"x");
-            // What blocks would keep the next commands of its client waiting.
+            // A blocking command would delay the next commands of its client.
             return if command.iter().any(|word| word == b"BLOCK") { words("XADD x * f v") } else { command };
         }
     })
 }
 
-/// Makes up what a client sends.
+/// Generates a unit.
 pub(super) fn unit(random: &mut Random) -> Unit {
     let (lock, ms) = (one_of(random, &["lock:a", "lock:b"]), 1 + random.below(5000));
     let token = one_of(random, &["one", "two"]);

@@ -1,7 +1,7 @@
 //! Stories about users: rules, passwords, and the output of ACL commands.
 //!
-//! Users outlive a story, so each begins by deleting those it needs. Rules about categories are used only where the
-//! result is the same whatever other commands a server has. The order of rules about single commands is internal to
+//! Users outlive a story, so each story begins by deleting its users. Rules about categories are used only where the
+//! result is the same regardless of other commands of a server. The order of rules about single commands is internal to
 //! Redis.
 
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ fn acl_cat_lists_the_categories_of_redis_and_that_of_locks() {
     assert_eq!(ours, theirs);
 }
 
-/// Of the commands that both have, every category contains the same.
+/// Compares the categories, restricted to the commands of both servers.
 #[test]
 fn categories_hold_what_redis_has_in_them() {
     let Some(arena) = Arena::open() else { return };

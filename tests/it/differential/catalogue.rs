@@ -13,7 +13,7 @@ use tokio_util::codec::Decoder;
 use super::deviations::DECLARED;
 use super::oracle::Arena;
 
-/// Field values, by the item they belong to and the field's name.
+/// Field values, by their item and the field's name.
 type Facts = BTreeMap<(String, String), String>;
 
 /// Settings whose values depend on this process or machine.
@@ -87,7 +87,7 @@ fn lines(reply: Option<Vec<u8>>) -> Vec<String> {
     items(frame(reply)).iter().map(text).collect()
 }
 
-/// Returns the differing fields of items that both have, and the items that only keylatch has.
+/// Returns the differing fields of items of both servers, and the items of keylatch alone.
 fn differences(ours: &Facts, theirs: &Facts) -> BTreeSet<(String, String)> {
     let known = |facts: &Facts| facts.keys().map(|(of, _)| of.clone()).collect::<BTreeSet<_>>();
     let (we_know, they_know) = (known(ours), known(theirs));
@@ -147,7 +147,8 @@ fn read_settings(reply: Frame, facts: &mut Facts) {
     }
 }
 
-/// Sets every setting to its present value: whether it may be changed at all, and whether the value reads the same.
+/// Sets every setting to its present value: this shows which settings can be changed, and that the value reads the
+/// same.
 fn try_settings(arena: &Arena, ours: &mut Facts, theirs: &mut Facts) {
     let mut pair = arena.pair();
     let both: Vec<_> = ours.keys().filter(|(_, field)| field == "default").cloned().collect();
@@ -171,7 +172,7 @@ fn text(frame: &Frame) -> String {
     String::from_utf8_lossy(frame.as_bytes().expect("text")).into_owned()
 }
 
-/// Formats a value so that sets and maps do not depend on the order in which they were sent.
+/// Formats a value independently of the order of the elements of sets and maps.
 fn canonical(frame: &Frame) -> String {
     let sorted = |mut items: Vec<String>| {
         items.sort();

@@ -1,15 +1,15 @@
 //! Stories of several clients at once: CLIENT PAUSE, blocking, CLIENT KILL, CLIENT REPLY, channels.
 //!
-//! The language of [`script`](super::script), extended by which client sends what and when:
+//! The language of [`script`](super::script), with the client and the time of each command:
 //!
 //! ```text
 //! a: GET k            client a sends a command and reads a reply
 //! a> GET k ; GET l    client a sends commands and reads nothing
-//! a<                  client a reads a reply, or what was pushed to it, or that it was closed
+//! a<                  client a reads a reply, a push message, or the end of its connection
 //! a/                  client a leaves
-//! ? blocked_clients:1 the servers are asked until INFO says so
-//! ~ a: KEYS *         in whatever order the reply's lines come
-//! {a}                 the number of client a
+//! ? blocked_clients:1 the servers are asked until INFO contains this
+//! ~ a: KEYS *         the lines of the reply may come in any order
+//! {a}                 the id of client a
 //! ```
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(super) fn play(name: &str, stories: &str) {
     play_in(&[2, 3], name, stories);
 }
 
-/// Does the same in some protocols.
+/// Plays stories like [`play`], in some protocols.
 #[track_caller]
 pub(super) fn play_in(protocols: &[u8], name: &str, stories: &str) {
     record::compare(name, protocols, stories, |arena, protocol, story, ledger| {
@@ -34,7 +34,7 @@ pub(super) fn play_in(protocols: &[u8], name: &str, stories: &str) {
     });
 }
 
-/// The clients of a story so far.
+/// Clients of a story so far.
 struct Cast<'a> {
     arena: &'a Arena,
     protocol: u8,
@@ -42,7 +42,7 @@ struct Cast<'a> {
     ledger: &'a mut Ledger,
 }
 
-/// A client: its connections, and its ids at keylatch and at Redis.
+/// Client: its connections, and its ids at keylatch and Redis.
 struct Member {
     link: Link,
     ids: [String; 2],
@@ -600,7 +600,7 @@ const CHANNELS: &str = r#"
     a: SSUBSCRIBE
 "#;
 
-/// Only a RESP3 client may send other commands while it is subscribed.
+/// Covers other commands of a subscribed client, which only RESP3 allows.
 #[test]
 fn clients_that_listen_are_reset_as_redis_does() {
     play_in(&[3], "listens", LISTENS);
@@ -617,7 +617,7 @@ const LISTENS: &str = r#"
     a: GET k
 "#;
 
-/// What `CLIENT REPLY SKIP` skips, in requests that a story cannot write: an empty one uses it up.
+/// Covers requests skipped by `CLIENT REPLY SKIP` that a story cannot write: an empty one uses it up.
 #[test]
 fn a_skipped_reply_is_that_of_the_next_request_also_of_an_empty_one() {
     let Some(arena) = Arena::open() else { return };

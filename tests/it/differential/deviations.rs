@@ -1,8 +1,8 @@
 //! All intended differences from Redis 7.0.15: the tables, and the page `docs/COMPATIBILITY.md`.
 //!
 //! An entry that is no longer true fails a test: [`DECLARED`] in `catalogue.rs`, [`REPLIES`] here. Differences that a
-//! single reply cannot show are in `behaviour.rs`. `page.rs` groups all of them by command family; `KEYLATCH_BLESS=1
-//! cargo test --test it deviations` writes the page.
+//! single reply cannot show are in `behaviour.rs`. `page.rs` groups all of them by command family;
+//! `KEYLATCH_BLESS=1 cargo test --test it deviations` writes the page.
 
 #[cfg(feature = "lua")]
 mod behaviour;
@@ -13,7 +13,7 @@ use super::oracle::Arena;
 use super::script::words;
 use crate::harness::show;
 
-/// A field of COMMAND, COMMAND DOCS or CONFIG GET that differs: the item, the field, and the reason.
+/// Differing fields of COMMAND, COMMAND DOCS or CONFIG GET: the item, the field, and the reason.
 #[rustfmt::skip] // a table
 pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("client", "subcommands", "SETINFO and NO-TOUCH are from Redis 7.2, CAPA is from Valkey 8.0"),
@@ -83,7 +83,7 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("script|show", "existence", "Valkey has it since 8.0"),
 ];
 
-/// A command line with a different reply: the line, Redis' reply, keylatch's, and the reason.
+/// Command lines with a different reply: the line, Redis' reply, keylatch's, and the reason.
 ///
 /// A reply that ends in `...` is compared up to there.
 #[rustfmt::skip] // a table

@@ -1,4 +1,4 @@
-//! Dumps exchanged between both servers: the same bytes from DUMP, the same result of RESTORE.
+//! Dumps exchanged between both servers: DUMP returns the same bytes, RESTORE has the same result.
 
 use super::oracle::{Arena, Pair};
 use super::script::{Differences, tell};
@@ -151,7 +151,7 @@ const SORTS: &str = r#"
     ACL DELUSER sorter
 "#;
 
-/// Values that compress well, badly and not at all, of every relevant length.
+/// Returns values that compress well, badly and not at all, of every relevant length.
 fn value(dice: &mut Dice) -> Vec<u8> {
     let len = match dice.roll(4) {
         0 => dice.roll(30),
@@ -205,7 +205,7 @@ fn damaged_dumps_get_the_same_verdict() {
         let dumped = bulk(pair.call(&["DUMP", "k"]).keylatch);
         let mut body = dumped[..dumped.len() - 10].to_vec();
         for _ in 0..=dice.roll(3) {
-            // Mostly among the first bytes, which contain the lengths. Byte 0 is the type, and there is only one.
+            // Mostly among the first bytes, which contain the lengths. Byte 0 is the type, and only one occurs here.
             let reach = if dice.roll(3) == 0 { 5_000 } else { 8 };
             let at = 1 + dice.roll(reach.min(body.len() as u64 - 1)) as usize;
             body[at] = dice.roll(256) as u8;
@@ -242,7 +242,7 @@ fn damaged_dumps_get_the_same_verdict() {
     found.report();
 }
 
-/// Makes both servers restore a dump with this content, and returns the results.
+/// Restores a dump with this content in both servers, and compares the results.
 fn judge(pair: &mut Pair, body: &[u8], version: u16, found: &mut Differences) {
     let mut payload = [body, &version.to_le_bytes()].concat();
     payload.extend_from_slice(&checksum(&payload).to_le_bytes());
@@ -259,14 +259,14 @@ fn judge(pair: &mut Pair, body: &[u8], version: u16, found: &mut Differences) {
     }
 }
 
-/// Takes the string out of a reply.
+/// Returns the string of a reply.
 fn bulk(reply: Option<Vec<u8>>) -> Vec<u8> {
     let reply = reply.expect("a reply");
     let start = reply.iter().position(|byte| *byte == b'\n').expect("a length") + 1;
     reply[start..reply.len() - 2].to_vec()
 }
 
-/// Computes the CRC-64 of a dump bit by bit, by the polynomial alone.
+/// Computes the CRC-64 of a dump bit by bit, from the polynomial alone.
 pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     const REFLECTED: u64 = 0x95ac_9329_ac4b_c9b5;
     bytes.iter().fold(0, |sum, byte| {

@@ -1,4 +1,4 @@
-//! Stories about eviction and OOM errors. Each one ends without a memory limit, as it began.
+//! Stories about eviction and OOM errors. Each story begins and ends without a memory limit.
 
 use super::script::tell;
 

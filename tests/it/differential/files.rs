@@ -1,4 +1,4 @@
-//! Files that go from one server to the other: each loads what the other has written, and has the same data.
+//! Files exchanged between both servers: each loads the files of the other one, and has the same data.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use keylatch::Clock;
 use crate::differential::oracle::{Oracle, Peer};
 use crate::harness::{Client, TestServer, wait_until};
 
-/// Requests that make keys of all types in all encodings, which both servers know.
+/// Requests, known to both servers, that create keys of all types in all encodings.
 const REQUESTS: [&str; 24] = [
     "SET text value",
     "SET number 12345",
@@ -36,7 +36,7 @@ const REQUESTS: [&str; 24] = [
     "RPOP popped",
 ];
 
-/// Returns requests that make large keys.
+/// Returns requests that create large keys.
 fn large() -> Vec<String> {
     let long = "x".repeat(20_000);
     let one = |n: usize| {
@@ -53,7 +53,7 @@ fn large() -> Vec<String> {
     (0..1000).flat_map(one).chain([format!("SET long {long}"), format!("RPUSH withlong {long} b")]).collect()
 }
 
-/// A connection to either server.
+/// Connection to either server.
 enum Either {
     Redis(Peer),
     Keylatch(Client),
@@ -67,7 +67,7 @@ impl Either {
         }
     }
 
-    /// Makes keys of all types.
+    /// Creates keys of all types.
     fn fill(&mut self) {
         for request in REQUESTS.iter().map(|request| (*request).to_owned()).chain(large()) {
             let reply = self.call(&request);
@@ -84,7 +84,7 @@ impl Either {
         });
     }
 
-    /// Returns what tells whether the data of two servers are the same.
+    /// Returns a digest of the data.
     fn digest(&mut self) -> String {
         let digest = self.call("DEBUG DIGEST");
         digest.trim_end_matches("\\r\\n").to_owned()
@@ -103,7 +103,7 @@ fn keylatch(dir: &Path, appendonly: &'static str) -> (TestServer, Either) {
     (server, client)
 }
 
-/// Asserts that a tool of Redis accepts a file.
+/// Asserts that one of Redis' tools accepts a file.
 #[track_caller]
 fn check(tool: &str, file: PathBuf) {
     let output = Command::new(tool).arg(&file).output().expect("it is installed with redis-server");
@@ -135,7 +135,7 @@ fn snapshots_of_redis_and_of_keylatch_are_loaded_by_the_other() {
     assert_eq!(Either::Redis(redis.connect()).digest(), digest);
 }
 
-/// The settings with which a rewritten append-only file begins with a snapshot, and with commands.
+/// Settings with which a rewritten append-only file begins with a snapshot, and with commands.
 const FORMS: [&str; 2] = ["yes", "no"];
 
 #[test]
@@ -175,7 +175,7 @@ fn append_only_files_of_redis_and_of_keylatch_are_loaded_and_continued_by_the_ot
     drop(redis);
     let (server, mut here) = keylatch(dir.path(), "yes");
     assert_eq!(here.digest(), digest);
-    // What comes now lies in an increment that Redis has begun.
+    // From now on, the records are in an incremental file that Redis has begun.
     for request in ["FLUSHDB", "MULTI", "SET one 1", "LPUSH two 2", "EXEC", "XADD three * f v", "SELECT 7", "DEL text"]
     {
         here.call(request);
@@ -213,7 +213,7 @@ fn a_manifest_with_a_checksum_is_read_by_redis_and_by_its_tool() {
     let redis = Oracle::start_in(dir.path(), &["--appendonly", "yes"]).expect("it was there");
     let mut there = Either::Redis(redis.connect());
     assert_eq!(there.digest(), digest);
-    // Redis writes a manifest without one, which is none that is wrong.
+    // Redis writes a manifest without a checksum, which counts as valid.
     assert_eq!(there.call("BGREWRITEAOF"), "+Background append only file rewriting started\\r\\n");
     wait_until(|| there.call("INFO persistence").contains("aof_rewrite_in_progress:0"));
     there.call("SET later v");

@@ -213,7 +213,8 @@ const ERRORS: &str = r#"
     GEOSEARCHSTORE k g FROMMEMBER m BYRADIUS 1
 "#;
 
-/// Searches random places of many sizes; what is found must be the same, and in the same order without one asked for.
+/// Searches at random places with many sizes. The results must be the same, and in the same order even without an
+/// explicit one.
 #[test]
 fn random_searches_find_what_redis_finds() {
     let Some(arena) = Arena::open() else { return };

@@ -3,10 +3,10 @@
 use super::oracle::Arena;
 use super::script::{Differences, spell, words};
 
-/// The states of the key before each combination.
+/// States of the key before each combination.
 const STATES: &[&str] = &["DEL k", "SET k old", "SET k old PXAT 4102444800000", "SET k old PXAT 1"];
 
-/// The commands that check the key after each combination.
+/// Commands that check the key after each combination.
 const LOOKS: &[&str] = &["GET k", "PTTL k"];
 
 #[test]
@@ -135,7 +135,7 @@ fn fields_of_every_kind_take_the_numbers_that_those_of_redis_take() {
     compare(calls.into_iter());
 }
 
-/// Returns every sequence of up to `len` options, also with repetitions.
+/// Returns every sequence of up to `len` options, including repetitions.
 fn sequences(options: &[&str], len: usize) -> impl Iterator<Item = String> {
     let mut all = vec![String::new()];
     let mut longest = all.clone();
@@ -149,7 +149,7 @@ fn sequences(options: &[&str], len: usize) -> impl Iterator<Item = String> {
     all.into_iter()
 }
 
-/// Makes each call in each state, in RESP2 and RESP3, and checks the effect.
+/// Makes each call in each state, in RESP2 and RESP3, and compares its effect.
 #[track_caller]
 fn compare(calls: impl Iterator<Item = String>) {
     compare_in(STATES, calls);

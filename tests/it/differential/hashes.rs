@@ -418,7 +418,7 @@ const GENERIC: &str = r#"
     INFO nothing
 "#;
 
-/// Reads the bulk string of a reply.
+/// Returns the bulk string of a reply.
 fn bulk(reply: Option<Vec<u8>>) -> Vec<u8> {
     let reply = reply.expect("a reply");
     let start = reply.windows(2).position(|two| two == b"\r\n").expect("a line") + 2;

@@ -21,12 +21,12 @@ fn changes_of_sketches_are_noticed_by_the_transactions_that_redis_stops() {
     tell("watches", WATCHES);
 }
 
-/// Sends a call to both servers and records differing replies.
+/// Sends a call to both servers, and records differing replies.
 fn compare(pair: &mut Pair, args: &[Vec<u8>], found: &mut Differences, about: &str) {
     check(&pair.call(args), args, found, about);
 }
 
-/// Adds the replies to a call if they are not the same.
+/// Records the replies to a call if they differ.
 fn check(replies: &Replies, args: &[Vec<u8>], found: &mut Differences, about: &str) {
     if !replies.agree() {
         let mut call = spell(args);
@@ -94,7 +94,7 @@ fn estimates_are_those_of_redis_up_to_a_million_elements() {
     found.report();
 }
 
-/// The calls on every damaged sketch, each followed by a check of the result.
+/// Calls on every damaged sketch, each followed by a check of the result.
 const CALLS: &[&[&str]] = &[
     &["PFDEBUG", "ENCODING", "k"],
     &["PFDEBUG", "DECODE", "k"],
@@ -140,7 +140,7 @@ fn damaged_sketches_are_refused_or_used_as_redis_does() {
     found.report();
 }
 
-/// Generates a sketch of random runs that nearly add up, a dense one of random bytes, or one with a wrong header.
+/// Generates a damaged sketch: random runs that nearly add up, a dense sketch of random bytes, or a wrong header.
 fn damaged(dice: &mut Dice) -> Vec<u8> {
     let mut sketch = b"HYLL\x01\0\0\0".to_vec();
     sketch.extend([dice.roll(3) as u8, 0, 0, 0, 0, 0, 0, [0, 0x80, 0x81, 0x7f][dice.roll(4) as usize]]);

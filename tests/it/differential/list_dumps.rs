@@ -3,7 +3,7 @@
 use super::oracle::Arena;
 use super::script::words;
 
-/// The replies that have a dump.
+/// Returns the payload of the reply to DUMP.
 fn payload(reply: Option<Vec<u8>>) -> Vec<u8> {
     let reply = reply.expect("a reply");
     let start = reply.iter().position(|byte| *byte == b'\n').expect("the end of a line") + 1;

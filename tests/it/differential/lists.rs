@@ -80,7 +80,7 @@ fn clients_that_block_on_lists_are_served_as_by_redis() {
     play("blocked", BLOCKED);
 }
 
-/// Whatever the hashes of the keys are.
+/// Covers all orders of the keys' hashes.
 #[test]
 fn clients_that_block_on_several_keys_are_served_in_the_order_of_redis() {
     let stories = (0..40).map(|number| {

@@ -11,7 +11,7 @@ fn migrations_are_refused_as_by_redis() {
     tell("refusals", REFUSALS);
 }
 
-/// No process listens on port 1 of this machine.
+/// Calls that fail, among them calls to port 1 of this machine, where no process listens.
 const REFUSALS: &str = r#"
     MIGRATE
     MIGRATE h 1 k 0
@@ -103,7 +103,7 @@ fn what_the_target_refuses_is_told_as_by_redis() {
             ("0", "- AUTH2 other wrong AUTH right KEYS d"),
             ("0", "- AUTH right KEYS nosuch d e"),
             ("0", "- AUTH right REPLACE KEYS nosuch d e"),
-            // Redis sends the key nevertheless, to database 0; so the test uses one that is not checked at the end.
+            // Redis sends the key nevertheless, to database 0; so the key must not be checked at the end.
             ("99", "f AUTH right"),
         ] {
             let (key, options) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -181,7 +181,7 @@ fn the_recipe_of_the_page_copies_all_keys_to_redis_and_back() {
         assert_eq!(ask(target, &["DBSIZE"]), ":258");
         assert_eq!(ask(source, &["DEBUG", "DIGEST"]), expected);
         assert_eq!(ask(target, &["CONFIG", "SET", "requirepass", "secret"]), "+OK");
-        // Redis keeps its connections to targets for a while, which need no password.
+        // Redis keeps its connections to targets for a while; these need no password.
         ask(target, &["CLIENT", "KILL", "TYPE", "normal"]);
         assert!(!copies(from, to), "the target refuses");
         assert!(!copies(to, from), "the source refuses");
@@ -189,7 +189,7 @@ fn the_recipe_of_the_page_copies_all_keys_to_redis_and_back() {
     }
 }
 
-/// Runs the recipe of MIGRATION.md, and returns whether it ends well.
+/// Runs the recipe of MIGRATION.md; returns whether it succeeds.
 fn copies(from: &str, to: &str) -> bool {
     let page = include_str!("../../../docs/MIGRATION.md");
     let recipe = page.split("<!-- copy -->\n```sh\n").nth(1).and_then(|rest| rest.split("```").next());

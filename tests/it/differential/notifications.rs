@@ -1,20 +1,20 @@
 //! Keyspace notifications: stories with a client that is subscribed to all of them.
 //!
 //! After every line the subscribers of both servers must have received the same events in the same order. The language
-//! is that of [`script`](super::script), without its `~`.
+//! is the one of [`script`](super::script), without its `~`.
 
 use super::oracle::{Arena, Heard, Link, Peer};
 use super::record::{self, Ledger};
 use super::script::{Differences, words};
 
-/// A channel whose message marks the end of a command's events.
+/// Channel whose message marks the end of a command's events.
 const MARK: &str = "__keymark__:";
 
-/// Subscribes to all events of the servers.
+/// Subscriber to all events of the servers.
 pub(super) struct Listener(Link);
 
 impl Listener {
-    /// Has the servers publish classes of events, and listens.
+    /// Makes the servers publish classes of events, and subscribes.
     pub(super) fn of(arena: &Arena, classes: &str) -> Self {
         let mut link = arena.link();
         link.call(&["CONFIG", "SET", "notify-keyspace-events", classes]);
@@ -52,7 +52,7 @@ fn up_to_mark(peer: &mut Peer) -> Vec<u8> {
     }
 }
 
-/// Runs stories, each with all classes of events and again with the usual ones and one channel for each; compares
+/// Runs stories, each with all classes of events and again with the usual classes and one channel for each; compares
 /// replies and events with Redis and with the record of that name.
 #[track_caller]
 pub(super) fn tell_beside_listener(name: &str, stories: &str) {

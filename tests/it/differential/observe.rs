@@ -1,4 +1,4 @@
-//! What both servers count, log and show for the same commands: fields of INFO, statistics, slow log, MONITOR.
+//! Observation of the same commands on both servers: fields of INFO, statistics, slow log, MONITOR.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::oracle::{Arena, Peer};
 use super::script::{Differences, tell, words};
 use crate::harness::{encode, show};
 
-/// Fields of INFO that only one of the servers has, and why.
+/// Fields of INFO that only one of the servers has, with the reasons.
 #[rustfmt::skip] // a table
 const FIELDS: &[(&str, &str, &str)] = &[
     ("server", "keylatch_version", "Redis' version says what clients may rely on, this one what runs"),
@@ -100,7 +100,7 @@ fn info_shows_the_sections_that_are_asked_for() {
     }
 }
 
-/// Lists the sections and fields of everything INFO shows.
+/// Returns the sections and fields of INFO EVERYTHING.
 fn names(peer: &mut Peer) -> BTreeSet<(String, String)> {
     let (mut section, mut found) = (String::new(), BTreeSet::new());
     for line in info(peer, "INFO everything").lines() {
@@ -122,7 +122,7 @@ fn info(peer: &mut Peer, line: &str) -> String {
     String::from_utf8(ask(peer, line)).expect("INFO is text")
 }
 
-/// After each line, hits and misses must have increased by the same amounts.
+/// Compares the increases of hits and misses after each line.
 #[test]
 fn hits_and_misses_are_counted_as_redis_counts_them() {
     let Some(arena) = Arena::open() else { return };
@@ -216,7 +216,7 @@ const LOOKUPS: &str = "
     SORT_RO missing
 ";
 
-/// The counters after a long story, without times.
+/// Compares the counters after a long story, without times.
 #[test]
 fn calls_failures_rejections_and_errors_are_counted_as_redis_counts_them() {
     compare_counts(COUNTED);
@@ -468,7 +468,7 @@ const STORIES: &str = r#"
     DBSIZE
 "#;
 
-/// A client runs MONITOR while another one sends commands; times and addresses are masked.
+/// Compares the lines of MONITOR while another client sends commands; times and addresses are masked.
 #[test]
 fn a_monitor_is_shown_what_redis_shows() {
     let Some(arena) = Arena::open() else { return };
@@ -498,7 +498,7 @@ fn masked(line: &[u8]) -> Vec<u8> {
     format!("[{db}]{words}\r\n").into_bytes()
 }
 
-/// How many lines of the text below are shown.
+/// Number of lines of the text below that MONITOR shows.
 const SHOWN_LINES: usize = 21;
 
 const SHOWN: &str = r#"
@@ -532,7 +532,7 @@ const SHOWN: &str = r#"
     PING end
 "#;
 
-/// The arguments in the slow log, in its order, after the same commands.
+/// Compares the arguments in the slow log, in its order, after the same commands.
 #[test]
 fn the_slow_log_keeps_the_arguments_that_redis_keeps() {
     let Some(arena) = Arena::open() else { return };
@@ -553,7 +553,7 @@ fn the_slow_log_keeps_the_arguments_that_redis_keeps() {
     }
     let replies = pair.call(&["SLOWLOG", "GET", "-1"]);
     let logged = |reply: Option<Vec<u8>>| -> Vec<String> {
-        // The id, the time and the duration are integers; the address is in the line before the name's.
+        // The id, the time and the duration are integers; the address is on the line before the name's.
         let text = show(&reply.expect("a log"));
         let words = text.split(' ').filter(|word| !word.starts_with(':') && !word.contains("127.0.0.1"));
         words.filter(|word| !word.contains("redis.sock")).map(str::to_owned).collect()

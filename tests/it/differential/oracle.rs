@@ -1,6 +1,6 @@
 //! A real `redis-server` for each test, and connections to it and to keylatch in parallel.
 //!
-//! Where there is no `redis-server`, tests that have a record of its replies need none.
+//! Tests with a record of its replies also run where there is no `redis-server`.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,34 +14,35 @@ use crate::harness::{PATIENCE, TestServer, give_up};
 use crate::skipped;
 use keylatch::Clock;
 
-/// The program that decides what is right.
+/// Program whose behaviour is the reference.
 const REDIS: &str = "redis-server";
 
-/// Its arguments where it keeps no files.
+/// Arguments of a server without files.
 const NO_LOG: &[&str] = &["--appendonly", "no"];
 
-/// Runs both servers for one test.
+/// Both servers of one test.
 pub(crate) struct Arena {
     keylatch: TestServer,
-    /// Absent only for tests that have a record.
+    /// `None` only in tests with a record.
     redis: Option<Oracle>,
-    /// Whether the data of keylatch is in a cluster.
+    /// True if keylatch's data is in a cluster.
     pub(crate) is_on_engine: bool,
     _dir: TempDir,
 }
 
 impl Arena {
-    /// Starts both servers; `None` if there is no `redis-server`, which is reported.
+    /// Starts both servers. Returns `None`, and reports it, if there is no `redis-server`.
     pub(crate) fn open() -> Option<Self> {
         Self::open_with(&[])
     }
 
-    /// Does the same with more settings for keylatch.
+    /// Starts both servers like [`Arena::open`], with more settings for keylatch.
     pub(crate) fn open_with(settings: &[(&str, &str)]) -> Option<Self> {
         Some(Self::around(Some(Oracle::start()?), settings))
     }
 
-    /// Starts both servers, or keylatch alone for a test that has a record, which is reported.
+    /// Starts both servers, or, where there is no `redis-server`, keylatch alone for a test with a record, which is
+    /// reported.
     pub(super) fn open_for_record() -> Self {
         let redis = Oracle::start_with(REDIS, None, NO_LOG);
         if redis.is_none() {
@@ -66,7 +67,7 @@ impl Arena {
         Pair { keylatch: link.keylatch, redis: link.redis.expect("only tests with a record run without it") }
     }
 
-    /// Connects to the servers that there are.
+    /// Connects to the available servers.
     pub(super) fn link(&self) -> Link {
         let tcp = TcpStream::connect(self.keylatch.addr()).expect("keylatch accepts");
         tcp.set_nodelay(true).expect("TCP_NODELAY");
@@ -74,12 +75,12 @@ impl Arena {
         Link { keylatch: Peer::over(Box::new(tcp)), redis: self.redis.as_ref().map(Oracle::connect) }
     }
 
-    /// Returns whether Redis is there.
+    /// Returns whether Redis is available.
     pub(super) fn has_redis(&self) -> bool {
         self.redis.is_some()
     }
 
-    /// Returns where keylatch listens.
+    /// Returns keylatch's port.
     pub(crate) fn keylatch_port(&self) -> u16 {
         self.keylatch.addr().port()
     }
@@ -92,7 +93,7 @@ impl Arena {
     }
 }
 
-/// Holds the process of a real server; it ends with the test.
+/// Process of a real server, which ends with the test.
 pub(crate) struct Oracle {
     process: Child,
     socket: PathBuf,
@@ -104,7 +105,7 @@ impl Oracle {
         Self::start_with(REDIS, None, NO_LOG).or_else(Self::is_missing)
     }
 
-    /// Starts a server that keeps its files in a directory, with more arguments; `None` if there is no `redis-server`.
+    /// Starts a server with its files in a directory, and more arguments; `None` if there is no `redis-server`.
     pub(crate) fn start_in(dir: &Path, arguments: &[&str]) -> Option<Self> {
         Self::start_with(REDIS, Some(dir), arguments).or_else(Self::is_missing)
     }
@@ -145,8 +146,7 @@ impl Oracle {
         Some(oracle)
     }
 
-    /// Reads the log up to the line that shows readiness; the rest of it is read and dropped, or the pipe would fill
-    /// up.
+    /// Reads the log up to the line that shows readiness. The rest is read and dropped, or the pipe would fill up.
     fn wait_until_ready(&self, mut log: BufReader<std::process::ChildStdout>) {
         let mut seen = String::new();
         while !seen.contains("eady to accept connections") {
@@ -156,7 +156,7 @@ impl Oracle {
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
     }
 
-    /// Returns where it listens.
+    /// Returns the path of the server's Unix socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
@@ -170,13 +170,13 @@ impl Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A stream whose sending side can be closed.
+/// Stream whose sending side can be closed.
 trait Stream: Read + Write + Send {
     fn shut_write(&self);
 }
@@ -194,7 +194,7 @@ impl Stream for UnixStream {
     }
 }
 
-/// One connection, seen as bytes.
+/// Connection that exchanges raw bytes.
 pub(crate) struct Peer {
     stream: Box<dyn Stream>,
     input: Vec<u8>,
@@ -206,7 +206,7 @@ impl Peer {
         Peer { stream, input: Vec::new(), read: 0 }
     }
 
-    /// Sends bytes; a server that has closed the connection is noticed when its reply is missing.
+    /// Sends bytes. A connection closed by the server is noticed by its missing reply.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
@@ -226,7 +226,7 @@ impl Peer {
         }
     }
 
-    /// Stops sending and reads everything until the connection closes.
+    /// Stops sending, and reads up to the end of the connection.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         self.stream.shut_write();
         while self.fill() > 0 {}
@@ -236,7 +236,7 @@ impl Peer {
     fn fill(&mut self) -> usize {
         let mut chunk = [0; 64 * 1024];
         let mut read = self.stream.read(&mut chunk);
-        // As in the harness; programs that are not there interrupt it often.
+        // As in the harness: missing programs often cause an interrupt.
         while read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted) {
             read = self.stream.read(&mut chunk);
         }
@@ -262,7 +262,7 @@ impl Peer {
     }
 }
 
-/// A connection to each server.
+/// Connection to each server.
 pub(crate) struct Pair {
     pub(crate) keylatch: Peer,
     pub(crate) redis: Peer,
@@ -275,7 +275,7 @@ impl Pair {
         self.redis.send(bytes);
     }
 
-    /// Reads a reply of each.
+    /// Reads a reply from each.
     pub(crate) fn replies(&mut self) -> Replies {
         Replies::of(self.keylatch.reply(), self.redis.reply())
     }
@@ -293,27 +293,27 @@ impl Pair {
     }
 }
 
-/// A connection to keylatch, and one to Redis where it is there.
+/// Connection to keylatch, and one to Redis where it is available.
 pub(super) struct Link {
     pub(super) keylatch: Peer,
     pub(super) redis: Option<Peer>,
 }
 
-/// A reply of keylatch, and one of Redis where it is there; `None` in them stands for a closed connection.
+/// Reply of keylatch, and one of Redis where it is available; an inner `None` stands for a closed connection.
 pub(super) struct Heard {
     pub(super) keylatch: Option<Vec<u8>>,
     pub(super) redis: Option<Option<Vec<u8>>>,
 }
 
 impl Heard {
-    /// Returns the replies where both servers are there.
+    /// Returns the replies if both servers are available.
     pub(super) fn both(self) -> Replies {
         Replies { keylatch: self.keylatch, redis: self.redis.expect("only tests with a record run without it") }
     }
 }
 
 impl Link {
-    /// Reads a reply of each.
+    /// Reads a reply from each.
     pub(super) fn replies(&mut self) -> Heard {
         Heard { keylatch: self.keylatch.reply(), redis: self.redis.as_mut().map(Peer::reply) }
     }
@@ -332,7 +332,7 @@ impl Link {
     }
 }
 
-/// Replaces the encoding of packed values by another one, on every line where Redis has that.
+/// Replaces the encoding of packed values by Redis' encoding, on every line where Redis has one of these.
 pub(super) fn with_encodings(ours: &[u8], theirs: &[u8], encodings: &[&str]) -> Vec<u8> {
     let lines = |reply: &[u8]| -> Vec<Vec<u8>> { reply.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect() };
     let (mut lines, theirs) = (lines(ours), lines(theirs));
@@ -345,14 +345,14 @@ pub(super) fn with_encodings(ours: &[u8], theirs: &[u8], encodings: &[&str]) -> 
     lines.join(&b'\n')
 }
 
-/// The replies of both servers; `None` stands for a closed connection.
+/// Replies of both servers; `None` stands for a closed connection.
 pub(crate) struct Replies {
     pub(crate) keylatch: Option<Vec<u8>>,
     pub(crate) redis: Option<Vec<u8>>,
 }
 
 impl Replies {
-    /// Puts replies beside each other, but for the encoding of short lists, which are listpacks since 7.2.
+    /// Combines two replies. The encoding of short lists is adapted: they are listpacks since 7.2.
     pub(super) fn of(keylatch: Option<Vec<u8>>, redis: Option<Vec<u8>>) -> Self {
         let keylatch = match (keylatch, &redis) {
             (Some(ours), Some(theirs)) if ours != *theirs => Some(with_encodings(&ours, theirs, &["quicklist"])),
@@ -362,7 +362,7 @@ impl Replies {
     }
 }
 
-/// Finds the end of the reply that starts at `at`; `None` when it has not arrived completely.
+/// Finds the end of the reply that starts at `at`; `None` if it has not arrived completely.
 fn end_of_reply(bytes: &[u8], at: usize) -> Option<usize> {
     let end = at + bytes.get(at..)?.windows(2).position(|two| two == b"\r\n")? + 2;
     let count = || -> i64 {

@@ -1,13 +1,13 @@
-//! Patterns and names that are long, or made of what is special in patterns.
+//! Patterns and names that are long, or made of characters that are special in patterns.
 
 use super::oracle::Arena;
 use crate::harness::Dice;
 
-/// How many names are compared with how many patterns each.
+/// Number of names, and number of patterns that each is compared with.
 const NAMES: usize = 40;
 const PATTERNS: usize = 25;
 
-/// What long patterns are made of: nearly all of it takes most of the bytes of a name of `a`.
+/// Components of long patterns: nearly all of them match most of the bytes of a name of `a`.
 const NEAR_MISSES: &[&[u8]] = &[
     b"a",
     b"aaaa",
@@ -34,10 +34,8 @@ fn names_match_patterns_as_in_redis_whatever_their_length() {
     let mut matched = [0; 2];
     for number in 0..NAMES {
         let is_long = number % 2 == 1;
-        let mut name = match is_long {
-            true => b"a".repeat(1 + dice.roll(3000) as usize),
-            false => some_of(&mut dice, &special, 6),
-        };
+        let mut name =
+            if is_long { b"a".repeat(1 + dice.roll(3000) as usize) } else { some_of(&mut dice, &special, 6) };
         for _ in 0..dice.roll(4) {
             let at = dice.roll(name.len() as u64) as usize;
             name[at] = b'b';

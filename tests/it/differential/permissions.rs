@@ -1,6 +1,6 @@
 //! Stories about permissions: commands, keys, transactions, and the ACL log.
 //!
-//! Users outlive a story, so each begins by deleting those it needs.
+//! Users outlive a story, so each story begins by deleting its users.
 
 use super::script::tell;
 

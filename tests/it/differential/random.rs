@@ -1,7 +1,7 @@
 //! Random commands: a seeded generator over few keys and unusual values, and a shrinker.
 //!
-//! Two connections alternate, one in RESP2 and one in RESP3, so that watched keys are changed by the other one. Every
-//! reply can be compared: relative TTLs, which depend on the time, are read back only where a few seconds do not
+//! Two connections alternate, one in RESP2 and one in RESP3, so that each changes keys that the other one watches.
+//! Every reply can be compared: relative TTLs, which depend on the time, are read only where a few seconds do not
 //! matter, and no two of them are close to each other.
 
 mod data;
@@ -23,19 +23,19 @@ pub use generator::Random;
 
 const SEED: u64 = 0x6b65_796c_6174_6368;
 
-/// How many commands are tested, unless `KEYLATCH_COMMANDS` says it.
+/// Number of tested commands, unless set by `KEYLATCH_COMMANDS`.
 const COMMANDS: usize = 100_000;
 
-/// After this many commands the servers are emptied: a failing script is at most this long before it is shrunk.
+/// Number of commands after which the servers are emptied: a failing script is at most this long before it is shrunk.
 const EPOCH: usize = 2_000;
 
-/// How many commands are sent at once.
+/// Number of commands sent at once.
 const CHUNK: usize = 50;
 
-/// How often a failing script is replayed to find a shorter one.
+/// Maximum number of replays of a failing script to find a shorter one.
 const REPLAYS_MAX: usize = 2_000;
 
-/// How many commands are tested with a client subscribed to all events.
+/// Number of commands tested with a client subscribed to all events.
 const COMMANDS_LISTENED_TO: usize = 40_000;
 
 #[test]
@@ -53,7 +53,7 @@ fn random_commands_change_the_keys_that_they_change_in_redis() {
     try_commands(COMMANDS_LISTENED_TO, play_beside_tracker);
 }
 
-/// Plays a script on both servers; returns where they first differ, and how.
+/// Function that plays a script on both servers; it returns the index of the first difference, and the replies.
 type Play = fn(&Arena, &[Step]) -> Option<(usize, Replies)>;
 
 #[track_caller]
@@ -61,7 +61,7 @@ fn try_commands(count: usize, play: Play) {
     Arena::open().iter().for_each(|arena| try_commands_in(arena, count, play));
 }
 
-/// Does the same on a cluster, with the commands that are possible there.
+/// Tests random commands on a cluster, restricted to those that it supports.
 #[cfg(feature = "etcd")]
 #[track_caller]
 pub(crate) fn try_commands_on(engine: &[(&str, &str)], count: usize, hears_events: bool) {
@@ -91,7 +91,7 @@ fn try_commands_in(arena: &Arena, count: usize, play: Play) {
     }
 }
 
-/// One command and the connection that sends it.
+/// One command, and the connection that sends it.
 #[derive(Clone)]
 struct Step {
     on: usize,
@@ -99,37 +99,37 @@ struct Step {
 }
 
 impl Step {
-    /// Returns whether the replies are the same, apart from an order that is not specified, and from the encoding of
-    /// small sets, which are listpacks since Redis 7.2.
+    /// Returns whether the replies are the same, apart from an unspecified order, and from the encoding of small sets,
+    /// which are listpacks since Redis 7.2.
     fn agrees(&self, replies: &Replies) -> bool {
         let is_one_of = |names: &[&str]| names.iter().any(|name| self.args[0].eq_ignore_ascii_case(name.as_bytes()));
         replies.agree()
             || is_one_of(&["OBJECT", "EXEC"]) && replies.with_large_encodings().agree()
             || is_one_of(UNORDERED) && replies.with_large_encodings().with_sorted_lines().agree()
-            // Of doubles, the lines are in the order of their shortest form.
+            // The lines of doubles are compared in the order of their shortest form.
             || is_one_of(UNORDERED) && replies.with_large_encodings().agree_in_any_order()
             || is_one_of(&["SORT", "SORT_RO", "EXEC"]) && replies.refuse_numbers()
             || is_one_of(&["SORT", "SORT_RO"]) && self.leaves_order_open() && replies.agree_in_any_order()
     }
 
-    /// Returns whether what it sorts may come in several orders: without a comparison, by a pattern, or by the rules of
-    /// the locale, which end at the first NUL.
+    /// Returns whether the sorted elements may come in several orders: without a comparison, by a pattern, or by the
+    /// rules of the locale, which end at the first NUL.
     fn leaves_order_open(&self) -> bool {
         let has = |word: &str| self.args.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
         has("BY") || has("ALPHA")
     }
 
-    /// Returns whether it is possible where the data is in a cluster.
+    /// Returns whether the command is possible on a cluster.
     fn is_possible_on_engine(&self) -> bool {
         let is_one_of = |names: &[&str]| names.iter().any(|name| self.args[0].eq_ignore_ascii_case(name.as_bytes()));
         let has = |word: &str| self.args.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
         let sorts_by_others = is_one_of(&["SORT", "SORT_RO"]) && (has("BY") || has("GET"));
-        // An encoding is that of the value there, whatever has become of it before.
+        // An encoding there is that of the value, regardless of its history.
         let others = ["SWAPDB", "DBSIZE", "KEYS", "SCAN", "RANDOMKEY", "CLIENT", "OBJECT"];
         !sorts_by_others && !is_one_of(&others)
     }
 
-    /// Returns whether it may set a key that has expired already.
+    /// Returns whether the command may set an already expired key.
     fn sets_dead_key(&self) -> bool {
         let is_set = self.args[0].eq_ignore_ascii_case(b"SET");
         is_set && self.args.windows(2).any(|two| two[0].ends_with(b"XAT") && two[1] == b"1")
@@ -156,8 +156,8 @@ const UNORDERED: &[&str] = &[
 ];
 
 impl Replies {
-    /// Returns the replies with the encoding of Redis where it is a listpack here: small sets are since 7.2, and sorted
-    /// sets remain so when they were sorted.
+    /// Returns the replies with Redis' encoding where keylatch has a listpack: small sets are since 7.2, and sorted
+    /// sets remain listpacks after being sorted.
     fn with_large_encodings(&self) -> Replies {
         let keylatch = match (&self.keylatch, &self.redis) {
             (Some(ours), Some(theirs)) => Some(with_encodings(ours, theirs, &["hashtable", "skiplist"])),
@@ -166,15 +166,15 @@ impl Replies {
         Replies { keylatch, redis: self.redis.clone() }
     }
 
-    /// Returns whether one of the servers refuses to sort numbers: Redis 8 reads them by other rules than 7.0, which
-    /// also fails when an earlier command has read a tiny one.
+    /// Returns whether one of the servers refuses to sort numbers: Redis 8 parses them by other rules than 7.0, which
+    /// also fails when an earlier command has parsed a tiny one.
     fn refuse_numbers(&self) -> bool {
         let error = b"-ERR One or more scores can't be converted into double\r\n";
         let mut replies = [&self.keylatch, &self.redis].into_iter().flatten();
         replies.any(|reply| count(reply, error) > 0)
     }
 
-    /// Returns the replies with their lines in order.
+    /// Returns the replies with sorted lines.
     pub(super) fn with_sorted_lines(&self) -> Replies {
         let sorted = |reply: &Option<Vec<u8>>| {
             let reply = reply.as_ref()?;
@@ -186,8 +186,8 @@ impl Replies {
     }
 }
 
-/// Plays a script on fresh connections to empty servers; returns where the replies first differ, and how. After the
-/// last one the data are compared.
+/// Plays a script on new connections to empty servers; returns the index of the first difference, and the replies. The
+/// data is compared at the end.
 fn play(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
     arena.flush();
     let mut pairs: [Pair; 2] = [arena.pair(), arena.pair()];
@@ -199,7 +199,7 @@ fn play(arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
             let bytes: Vec<u8> = chunk.iter().flat_map(|step| crate::harness::encode(&step.args)).collect();
             pair.send(&bytes);
             let mut difference = None;
-            // To the end, so that none of them is still executed when the next script begins.
+            // Up to the last reply, so that no command is still executed when the next script begins.
             for _ in chunk {
                 let replies = pair.replies();
                 if difference.is_none() && !script[at].agrees(&replies) {
@@ -227,7 +227,7 @@ fn play_beside_tracker(arena: &Arena, script: &[Step]) -> Option<(usize, Replies
     play_beside(Listener::that_tracks(arena), arena, script)
 }
 
-/// Runs a script one command at a time; returns where the received messages first differ.
+/// Runs a script one command at a time; returns the index of the first difference of received messages.
 ///
 /// Keys set with a deadline in the past are deleted at once here and on access in Redis, so the script must have none.
 fn play_beside(mut listener: Listener, arena: &Arena, script: &[Step]) -> Option<(usize, Replies)> {
@@ -237,12 +237,12 @@ fn play_beside(mut listener: Listener, arena: &Arena, script: &[Step]) -> Option
         let replies = pairs[step.on].call(&step.args);
         let refuses = replies.refuse_numbers();
         let heard = listener.heard(&mut talker).both();
-        // A PFADD that finds damage half-way has changed the key, which Redis does not tell.
+        // A PFADD that finds damage half-way has changed the key, which Redis does not announce.
         let is_half =
             step.args[0].eq_ignore_ascii_case(b"PFADD") && replies.redis.is_some_and(|it| it.starts_with(b"-"));
-        // What SORT looks up for the members of a set comes in the order of the members.
+        // Keys that SORT looks up for the members of a set come in the order of the members.
         let is_open = ["SORT", "SORT_RO", "EXEC"].iter().any(|name| step.args[0].eq_ignore_ascii_case(name.as_bytes()));
-        // A consumer that gets nothing is created since Redis 7.2.
+        // A consumer without entries is created since Redis 7.2.
         let consumers = [&heard.keylatch, &heard.redis].map(|it| it.as_ref().map(|it| count(it, b"createconsumer")));
         let is_created_once = consumers[0] != consumers[1];
         let agrees = heard.agree() || is_half || is_created_once || is_open && (refuses || heard.agree_in_any_order());
@@ -253,7 +253,7 @@ fn play_beside(mut listener: Listener, arena: &Arena, script: &[Step]) -> Option
     None
 }
 
-/// Returns how often a word occurs.
+/// Returns the number of occurrences of a word.
 fn count(text: &[u8], word: &[u8]) -> usize {
     text.windows(word.len()).filter(|part| *part == word).count()
 }

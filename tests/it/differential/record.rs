@@ -1,6 +1,6 @@
-//! What `redis-server` replies to the stories, on record: keylatch is compared with it on machines without Redis too.
+//! Recorded replies of `redis-server` to the stories: keylatch is compared with them also on machines without Redis.
 //!
-//! Each text of stories has a file, `records/<module>/<name>.txt`, of each line and the reply to it:
+//! Each text of stories has a file, `records/<module>/<name>.txt`, with each line and its reply:
 //!
 //! ```text
 //! HSET h a 1
@@ -10,11 +10,11 @@
 //!   3 {"a" => "1"}           in RESP3; one line where the two are the same
 //! ```
 //!
-//! In the records of [`notifications`](super::notifications) the events follow the reply to each line, and those with
-//! some classes only have these before them.
+//! In the records of [`notifications`](super::notifications) the events follow the reply to each line; events of some
+//! classes only have these classes in front.
 //!
-//! [`noted`] writes a reply, and [`bytes_of`] reads it. Where there is a `redis-server`, a record that is not what it
-//! replies fails the test; `KEYLATCH_BLESS=1 cargo test --test it differential` writes them all.
+//! [`noted`] writes a reply, and [`bytes_of`] parses it. Where there is a `redis-server`, a record that differs from
+//! its replies fails the test; `KEYLATCH_BLESS=1 cargo test --test it differential` writes all records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -26,25 +26,25 @@ use super::oracle::{Arena, Heard, Replies};
 use super::script::{Differences, moment, unquote};
 use crate::tidy::root;
 
-/// Where the records are, below the root of the project.
+/// Directory of the records, below the root of the project.
 const FOLDER: &str = "tests/it/differential/records";
 
-/// Stands for the bytes of a reply that is none, because the server has closed the connection.
+/// Mark in place of a reply: the server has closed the connection.
 const CLOSED: &str = "(closed)";
 
-/// Stands for no bytes at all: no event.
+/// Mark of an empty reply: no event.
 const NOTHING: &str = "(nothing)";
 
-/// Begins a note of bytes that are no reply, because something in them is masked: their lines follow.
+/// Prefix of masked bytes that are not a reply any more: their lines follow.
 const LINES: &str = "lines ";
 
-/// Stands for a number that depends on the time.
+/// Mark of a number that depends on the time.
 const MOMENT: &str = "(time)";
 
-/// From how many on equal bytes and items are written as one and their number.
+/// Number of equal bytes or items from which on they are written as one with their count.
 const RUN_LEN_MIN: usize = 50;
 
-/// Runs stories on keylatch and, where it is there, on Redis, compares both with the record, and fails with all
+/// Runs stories on keylatch and, where it is available, on Redis, compares both with the record, and fails with all
 /// differences. They run once for each take: a protocol, or classes of events.
 #[track_caller]
 pub(super) fn compare<T: Copy + ToString>(
@@ -87,7 +87,7 @@ pub(super) fn lines(story: &str) -> impl Iterator<Item = &str> {
     story.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// A line of a story, and what was heard after it one after the other, by take; the same in all is under no name.
+/// Line of a story with its replies in order, by take; replies that are the same in all takes have an empty name.
 #[derive(Default)]
 struct Entry {
     line: String,
@@ -102,7 +102,7 @@ impl Entry {
         stories.split("\n\n").flat_map(|story| lines(story).enumerate().map(entry)).collect()
     }
 
-    /// Reads a record; none is empty.
+    /// Reads a record, which must not be empty.
     fn read(file: &Path) -> Vec<Self> {
         let text = fs::read_to_string(file).unwrap_or_default();
         let mut entries: Vec<Self> = Vec::new();
@@ -152,18 +152,18 @@ impl Entry {
     }
 }
 
-/// The comparison of stories while they are told.
+/// Comparison of stories while they run.
 #[derive(Default)]
 pub(super) struct Ledger {
     recorded: Vec<Entry>,
-    /// What Redis replies now.
+    /// Present replies of Redis.
     heard: Vec<Entry>,
     take: String,
-    /// How many lines were told in this take.
+    /// Number of lines of this take so far.
     told: usize,
-    /// How many replies to the present line were heard.
+    /// Number of replies to the present line so far.
     nth: usize,
-    /// The lines of this story.
+    /// Lines of this story.
     story: String,
     /// Differences between keylatch and Redis.
     unlike: Differences,
@@ -210,7 +210,7 @@ impl Ledger {
         }
     }
 
-    /// Fails if the record is not what Redis replies now.
+    /// Fails if the record differs from Redis' present replies.
     #[track_caller]
     fn assert_is_true(&self, file: &Path) {
         let (recorded, expected) = (fs::read_to_string(file).unwrap_or_default(), Entry::text(&self.heard));
@@ -224,11 +224,11 @@ impl Ledger {
     }
 }
 
-/// How replies begin that are one line.
+/// First bytes of one-line replies.
 const FLAT: &[u8] = b"+-:,_#(";
 
-/// Writes a reply on one line, so that its bytes can be read from it; where its order does not count, its items are in
-/// the order of the alphabet. Numbers that depend on the time are masked.
+/// Writes a reply on one line in a form from which its bytes can be parsed. If its order does not matter, its items are
+/// sorted. Numbers that depend on the time are masked.
 ///
 /// ```text
 /// "a\r\n"    [:1 "a"]   ~[..]   >[..]   {"k" => "v"}   ="txt:verbatim"
@@ -249,20 +249,20 @@ fn noted(reply: Option<&[u8]>, is_unordered: bool) -> String {
     let text = escaped(reply).replace('|', "\\x7c");
     let mut lines: Vec<&str> = text.split("\\r\\n").collect();
     if is_unordered {
-        // What is behind the last line end stays there.
+        // The part after the last line end stays there.
         let end = lines.len() - 1;
         lines[..end].sort_unstable();
     }
     format!("{LINES}{}", lines.join("|"))
 }
 
-/// Notes a reply, or several messages, that are complete; `None` if they are not.
+/// Notes a complete reply or several complete messages; `None` if they are incomplete.
 fn whole(reply: &[u8], is_unordered: bool) -> Option<String> {
     let mut at = 0;
     let is_flat = FLAT.contains(reply.first()?);
     if is_flat && reply.windows(2).position(|two| two == b"\r\n")? + 2 == reply.len() {
         let text = escaped(&reply[..reply.len() - 2]);
-        // A blank at the end of a line would not be seen.
+        // A blank at the end of a line would be invisible.
         return Some(text.strip_suffix(' ').map_or(text.clone(), |text| format!("{text}\\x20")));
     }
     let mut frames = Vec::new();
@@ -272,7 +272,7 @@ fn whole(reply: &[u8], is_unordered: bool) -> Option<String> {
     Some(frames.join(" "))
 }
 
-/// Notes the reply at a position, and moves behind it.
+/// Notes the reply at a position, and moves past it.
 fn note(bytes: &[u8], at: &mut usize, is_unordered: bool) -> Option<String> {
     let line_end = *at + bytes.get(*at..)?.windows(2).position(|two| two == b"\r\n")?;
     let (sigil, line) = (char::from(*bytes.get(*at)?), bytes.get(*at + 1..line_end)?);
@@ -328,7 +328,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     unquote(format!("{text}\"").as_bytes()).0
 }
 
-/// Reads what [`noted`] has written.
+/// Parses the output of [`noted`].
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     if text == CLOSED {
         return None;
@@ -352,7 +352,7 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Reads the first reply of a text, and returns the rest.
+/// Parses the first reply of a text, and returns the rest.
 fn read<'a>(text: &'a str, bytes: &mut Vec<u8>) -> &'a str {
     let (sigil, rest) = match text.as_bytes() {
         [b'"', ..] => ('$', text),

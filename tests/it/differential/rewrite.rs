@@ -52,12 +52,12 @@ const CHANGES: &[&[&str]] = &[
     &["CONFIG", "REWRITE"],
 ];
 
-/// A process that is killed at the end of the test.
+/// Process that is killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -99,7 +99,7 @@ fn a_config_file_is_rewritten_as_redis_rewrites_it() {
         return;
     };
     let ours = rewritten_by(Path::new(env!("CARGO_BIN_EXE_keylatch"))).expect("the binary");
-    // Appended lines are in the order of a hash table there.
+    // There, appended lines are in the order of a hash table.
     let kept = theirs.iter().position(|line| line.starts_with("tcp-backlog")).expect("the last line that was there");
     assert_eq!(ours[..=kept], theirs[..=kept]);
     let sorted = |lines: &[String]| {

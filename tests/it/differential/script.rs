@@ -5,7 +5,7 @@
 //! ```text
 //! SET k "a\r\n\xff"      words as redis-cli reads them
 //! b: GET k               on a second connection
-//! ~ KEYS *               in whatever order the reply's lines come
+//! ~ KEYS *               the lines of the reply may come in any order
 //! # a remark
 //! ```
 //!
@@ -20,14 +20,14 @@ use super::oracle::{Arena, Heard, Link, Replies};
 use super::record::{self, Ledger};
 use crate::harness::show;
 
-/// How many differences are printed before the rest is only counted.
+/// Number of differences after which they are only counted.
 const SHOWN_MAX: usize = 30;
 
-/// How many lines of a story are repeated above the reply that differs.
+/// Maximum number of lines of a story that are repeated above a differing reply.
 const TOLD_MAX: usize = 25;
 
-/// Numbers in these ranges may be times, in seconds or milliseconds, that depend on the moment. The absolute times of
-/// stories and random commands, and all their other numbers, lie outside.
+/// Ranges of numbers that may be times, in seconds or milliseconds, which depend on the time of the call. The absolute
+/// times of stories and random commands, and all their other numbers, are outside.
 const MOMENTS: [Range<i64>; 4] = [
     50_000_000..4_102_444_000,
     5_000_000_002..4_102_444_000_000,
@@ -37,14 +37,14 @@ const MOMENTS: [Range<i64>; 4] = [
     9_223_370_000_000_000_000..9_223_371_000_000_000_000,
 ];
 
-/// Numbers in these ranges that do not depend on it: the lengths of the longest strings, and how often one is referred to
-/// that is shared.
+/// Numbers in these ranges that do not depend on the time: the lengths of the longest strings, and the reference count
+/// of a shared one.
 const NO_MOMENTS: [i64; 3] = [536_870_912, 536_870_913, 2_147_483_647];
 
-/// Stands for a reply that depends on the time, the connection or the version.
+/// Stand-in for a reply that depends on the time, the connection or the version.
 const MASKED: &[u8] = b"+(masked)\r";
 
-/// How far two readings of the same time may be apart, in either unit.
+/// Maximum difference between two readings of the same time, in either unit.
 const TIME_SLACK: u64 = 5_000;
 
 /// Runs every story of a text, compares the replies with Redis and with the record of that name, and fails with all
@@ -72,7 +72,7 @@ fn tell_one(arena: &Arena, protocol: u8, story: &str, ledger: &mut Ledger) {
     }
 }
 
-/// Calls a command; what differs from run to run or between versions in the replies of a few is masked.
+/// Calls a command. In the replies of a few commands, parts that differ from run to run or between versions are masked.
 fn call(link: &mut Link, args: &[Vec<u8>]) -> Heard {
     let heard = link.call(args);
     let upper = |count: usize| args.iter().take(count).flatten().map(u8::to_ascii_uppercase).collect::<Vec<u8>>();
@@ -86,8 +86,8 @@ fn call(link: &mut Link, args: &[Vec<u8>]) -> Heard {
     Heard { keylatch: masked(heard.keylatch), redis: heard.redis.map(masked) }
 }
 
-/// Masks what later versions report differently about users: the rules about commands, which 7.0 derives from the
-/// result, and sanitize-payload, which 7.0 shows only where it was given. The lengths are masked as well.
+/// Masks differences of later versions in the descriptions of users: the rules about commands, which 7.0 derives from
+/// the result, and sanitize-payload, which 7.0 shows only if it was given. The lengths are masked as well.
 fn mask_users(reply: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(reply).replace(" sanitize-payload", "");
     let mut masked = Vec::new();
@@ -103,7 +103,7 @@ fn mask_users(reply: &[u8]) -> Vec<u8> {
     masked.join("\r\n").into_bytes()
 }
 
-/// Keeps, of the rules about commands in a line, only the first of each selector, which allows or forbids all.
+/// Removes the rules about commands from a line, except the first one of each selector, which allows or forbids all.
 fn without_rules(line: &str) -> String {
     let is_first = |word: &str| matches!(word.trim_end_matches(')'), "+@all" | "-@all");
     let mut kept: Vec<String> = Vec::new();
@@ -118,7 +118,7 @@ fn without_rules(line: &str) -> String {
     kept.join(" ")
 }
 
-/// Masks what depends on time and connection in ACL LOG, and removes the fields that 7.0 lacks.
+/// Masks the parts of ACL LOG that depend on time and connection, and removes the fields that 7.0 lacks.
 fn mask_acl_log(reply: &[u8]) -> Vec<u8> {
     let mut masked: Vec<&[u8]> = Vec::new();
     let mut lines = reply.split(|byte| *byte == b'\n');
@@ -154,7 +154,7 @@ fn mask_hello(reply: &[u8]) -> Vec<u8> {
 }
 
 impl Replies {
-    /// Returns whether the replies are the same bytes, except for times read a moment apart.
+    /// Returns whether the replies are the same bytes, except for times that were read at different moments.
     pub(crate) fn agree(&self) -> bool {
         match (&self.keylatch, &self.redis) {
             (Some(ours), Some(theirs)) => {
@@ -206,7 +206,7 @@ fn short(number: f64) -> String {
     String::from_utf8_lossy(&write_double(number)).into_owned()
 }
 
-/// Replaces numbers in a reply, given with their digits, and corrects the lengths of the strings that hold them.
+/// Replaces numbers in a reply, given with their digits, and corrects the lengths of the strings that contain them.
 fn with_doubles(reply: &[u8], replace: impl Fn(f64, &str) -> Option<String>) -> Vec<u8> {
     // A character for each byte, because members may be any bytes.
     let text: String = reply.iter().map(|byte| char::from(*byte)).collect();
@@ -231,7 +231,7 @@ fn with_doubles(reply: &[u8], replace: impl Fn(f64, &str) -> Option<String>) -> 
     lines.join("\r\n").chars().map(|char| char as u8).collect()
 }
 
-/// Compares line by line and allows small differences in times.
+/// Compares line by line, with a tolerance for times.
 fn times_agree(ours: &[u8], theirs: &[u8]) -> bool {
     let lines = |reply: &[u8]| reply.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
     let (ours, theirs) = (lines(ours), lines(theirs));
@@ -241,14 +241,14 @@ fn times_agree(ours: &[u8], theirs: &[u8]) -> bool {
     ours.len() == theirs.len() && ours.iter().zip(&theirs).all(close)
 }
 
-/// Reads an integer reply that may depend on the moment.
+/// Parses an integer reply that may depend on the time.
 pub(super) fn moment(line: &[u8]) -> Option<i64> {
     let digits = line.strip_prefix(b":")?.strip_suffix(b"\r")?;
     let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
     (MOMENTS.iter().any(|range| range.contains(&number)) && !NO_MOMENTS.contains(&number)).then_some(number)
 }
 
-/// Collects differences, so that one run reports them all.
+/// Collected differences, so that one run reports all of them.
 #[derive(Default)]
 pub(crate) struct Differences {
     count: usize,
@@ -266,7 +266,7 @@ impl Differences {
         }
     }
 
-    /// Fails if there was any.
+    /// Fails if there are any.
     #[track_caller]
     pub(crate) fn report(self) {
         assert!(self.count == 0, "{} replies differ from those of Redis:\n{}", self.count, self.text);
@@ -323,12 +323,15 @@ pub(super) fn unquote(text: &[u8]) -> (Vec<u8>, usize) {
     (word, at + 1)
 }
 
-/// Formats a command as redis-cli parses it.
+/// Formats a command in the syntax of redis-cli.
 pub(crate) fn spell(args: &[Vec<u8>]) -> String {
     let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
-    let word = |word: &Vec<u8>| match word.iter().all(plain) && !word.is_empty() {
-        true => String::from_utf8_lossy(word).into_owned(),
-        false => format!("\"{}\"", word.escape_ascii().to_string().replace("\\'", "'")),
+    let word = |word: &Vec<u8>| {
+        if word.iter().all(plain) && !word.is_empty() {
+            String::from_utf8_lossy(word).into_owned()
+        } else {
+            format!("\"{}\"", word.escape_ascii().to_string().replace("\\'", "'"))
+        }
     };
     args.iter().map(word).collect::<Vec<_>>().join(" ")
 }

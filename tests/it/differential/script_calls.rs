@@ -1,5 +1,5 @@
-//! Stories about the functions that scripts call: those of Lua which are replaced, those of Redis, and replies of every
-//! form that commands give them.
+//! Stories about the functions that scripts call: replaced functions of Lua, functions of Redis, and all forms of
+//! replies that they get from commands.
 
 use super::script::tell;
 

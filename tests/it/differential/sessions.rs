@@ -42,7 +42,7 @@ fn the_keys_of_a_script_are_found_as_redis_finds_them() {
     tell("keys-of-scripts", KEYS_OF_SCRIPTS);
 }
 
-/// Whatever number of arguments a row rejects, Redis rejects, with the same text.
+/// Compares the text of arity errors: Redis rejects every number of arguments that a row rejects.
 #[test]
 fn every_command_refuses_the_numbers_of_arguments_that_redis_refuses() {
     let Some(arena) = Arena::open() else { return };

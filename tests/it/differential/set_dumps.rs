@@ -37,7 +37,7 @@ fn dumps_of_sets_are_restored_by_the_other_server() {
     }
 }
 
-/// Payloads that violate the format are refused, and what Redis accepts is accepted.
+/// Compares rejections of payloads that violate the format; payloads that Redis accepts must be accepted.
 #[test]
 fn damaged_dumps_of_sets_are_refused_as_by_redis() {
     let Some(arena) = Arena::open() else { return };
@@ -85,7 +85,8 @@ fn damaged_dumps_of_sets_are_refused_as_by_redis() {
     found.report();
 }
 
-/// redis-server makes as many buckets, and frees them by looking for the only member in all of them, for up to a minute.
+/// Covers a size for which redis-server makes as many buckets, and frees them by looking for the only member in all of
+/// them, for up to a minute.
 #[test]
 fn a_set_that_claims_four_billion_members_and_has_one_is_refused() {
     let server = TestServer::start();
@@ -95,7 +96,7 @@ fn a_set_that_claims_four_billion_members_and_has_one_is_refused() {
     assert_eq!(reply, "-ERR Bad data format");
 }
 
-/// A listpack, which Redis writes since 7.2.
+/// Covers a listpack, which Redis writes since 7.2.
 #[test]
 fn listpacks_of_sets_are_restored_and_checked() {
     let server = TestServer::start();

@@ -1,5 +1,5 @@
-//! Stories about sets: each command, option and error at least once, in all encodings, and random members, which are
-//! compared by what they must have in common.
+//! Stories about sets: each command, option and error at least once, in all encodings; and random members, of which
+//! only the common properties are compared.
 
 use std::collections::BTreeSet;
 
@@ -502,7 +502,6 @@ const GENERIC: &str = r#"
     DEBUG DIGEST
 "#;
 
-/// Returns the members in a reply.
 fn texts(frame: Frame) -> Vec<Vec<u8>> {
     let (Frame::Array(items) | Frame::Set(items)) = frame else { panic!("no members: {frame:?}") };
     items.iter().map(|item| item.as_bytes().expect("a member").to_vec()).collect()
@@ -512,7 +511,7 @@ fn set(members: &[Vec<u8>]) -> BTreeSet<&[u8]> {
     members.iter().map(Vec::as_slice).collect()
 }
 
-/// Fills a set of each encoding; returns the name of each, with its members.
+/// Fills a set of each encoding; returns the names, each with its members.
 fn fill(client: &mut Client) -> [(&'static str, Vec<Vec<u8>>); 4] {
     let name = |number: usize| format!("member:{number}").into_bytes();
     let int = |number: usize| (number * 1000).to_string().into_bytes();
@@ -600,7 +599,7 @@ fn a_large_set_is_scanned_in_parts() {
     assert_eq!(reply, "-ERR NOVALUES option can only be used in HSCAN");
 }
 
-/// What Redis has done since 7.2, and 7.0 does not.
+/// Covers Redis' behaviour since 7.2, which 7.0 does not have.
 #[test]
 fn small_sets_are_listpacks_up_to_the_limits() {
     let server = TestServer::start();

@@ -10,7 +10,7 @@ use tokio_util::codec::Decoder;
 use super::oracle::{Arena, Pair};
 use super::script::Differences;
 
-/// The values given to every setting: valid and invalid ones of each kind, and the bounds.
+/// Values given to every setting: valid and invalid ones of each kind, and the bounds.
 #[rustfmt::skip] // a table
 const VALUES: &[&str] = &[
     "", " ", "yes", "NO", "on", "abc", "a b", "a  b", "a b c", "a/b", "host.name-1", "host_name",
@@ -31,8 +31,8 @@ const VALUES: &[&str] = &[
     "panic", "panic-on-replicas", "ignore", "optional", "dump.rdb", "no one", "localhost 7000", "localhost x",
 ];
 
-/// Settings that would make the real server unusable for the test (addresses, files, clients), those that it was
-/// started with, and those that only it can follow (save points).
+/// Excluded settings: those that would make the real server unusable for the test (addresses, files, clients), those
+/// that it was started with, and those that only Redis can follow (save points).
 #[rustfmt::skip] // a table
 const LEFT_OUT: &[&str] = &[
     "port", "bind", "tls-port", "tls-cluster", "tls-replication", "appendonly", "watchdog-period", "maxclients", "timeout",
@@ -50,7 +50,7 @@ fn settings_have_the_names_of_redis() {
     let (ours, theirs) = (names(replies.keylatch), names(replies.redis));
     let differing: BTreeSet<&str> = ours.symmetric_difference(&theirs).map(String::as_str).collect();
     let newer = Setting::all().filter(|setting| setting.since.is_some()).map(|new| new.name);
-    // Since 7.2 the names of these have dashes, and those with underscores are aliases.
+    // Since 7.2 the names of these have dashes, and the ones with underscores are aliases.
     let renamed = ["server-cpulist", "bio-cpulist", "aof-rewrite-cpulist", "bgsave-cpulist"];
     assert_eq!(differing, newer.chain(renamed).collect(), "names that only one has, and those that came later");
 }

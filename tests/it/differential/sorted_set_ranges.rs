@@ -1,4 +1,4 @@
-//! Stories about ranges of sorted sets, about combining them, and about their events.
+//! Stories about ranges and combinations of sorted sets, and about their events.
 
 use super::notifications::tell_beside_listener;
 use super::script::tell;
@@ -315,7 +315,8 @@ const RANGES: &str = r#"
     GET s
 "#;
 
-/// Members whose scores differ are in no order; what Redis finds among them is defined for packed ones alone.
+/// Requests on members with different scores, which have no lexicographical order: Redis' results are defined for
+/// packed sets alone.
 const UNORDERED: &str = r#"
     ZADD z 1 d 2 a 3 e 4 b 5 c
     ZRANGEBYLEX z - +

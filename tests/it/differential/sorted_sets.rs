@@ -1,4 +1,4 @@
-//! Stories about sorted sets: each command, option and error at least once, packed and large. Those about ranges are in
+//! Stories about sorted sets: each command, option and error at least once, packed and large. Ranges are in
 //! [`sorted_set_ranges`](super::sorted_set_ranges).
 
 use super::oracle::Arena;
@@ -55,7 +55,7 @@ fn large_sorted_sets_are_those_of_redis() {
     found.report();
 }
 
-/// Adds to `z`, or removes from it, in no particular order.
+/// Returns commands that add to `z`, or remove from it, in no particular order.
 fn fill_with_numbers(step: usize) -> Vec<String> {
     let member = format!("member:{}", step * 7919 % 1500);
     let score = (step * 104_729 % 3000) as f64 / 8.0 - 100.0;
@@ -67,7 +67,7 @@ fn fill_with_numbers(step: usize) -> Vec<String> {
     }
 }
 
-/// The same with equal scores.
+/// Returns the same commands with equal scores.
 fn fill_with_ties(step: usize) -> Vec<String> {
     let member = format!("m{}", step * 7919 % 1000);
     match step % 5 {
@@ -77,7 +77,7 @@ fn fill_with_ties(step: usize) -> Vec<String> {
     }
 }
 
-/// Asks for everything that a large sorted set can be asked for, and then removes it in parts.
+/// Returns all kinds of queries of a large sorted set, and then commands that remove it in parts.
 fn questions() -> impl Iterator<Item = Vec<String>> {
     const QUESTIONS: &str = "
         OBJECT ENCODING z

@@ -536,7 +536,7 @@ const ERRORS: &str = r#"
     COMMAND GETKEYS XGROUP CREATE s g $
 "#;
 
-/// Makes a stream by random commands on one server.
+/// Creates a stream by random commands on one server.
 fn grow(pair: &mut Pair, dice: &mut Dice, found: &mut Differences) {
     let (mut ms, mut call) = (0, |words: &[&str]| {
         let replies = pair.call(words);

@@ -1,11 +1,11 @@
-//! The results of the test suites of Redis and Valkey: parses the tables in `tests/suite/` for `docs/COMPATIBILITY.md`.
+//! Results of the test suites of Redis and Valkey: parses the tables in `tests/suite/` for `docs/COMPATIBILITY.md`.
 //!
-//! `tests/suite/run.sh` uses the same tables, so the page lists exactly what is skipped.
+//! `tests/suite/run.sh` uses the same tables, so the page lists exactly the skipped tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The suites: name on the page, name of the table, and the table.
+/// Suites: name on the page, name of the table, and the table.
 const SUITES: [(&str, &str, &str); 4] = [
     ("Redis 7.0.15", "results-7.0.txt", include_str!("../../suite/results-7.0.txt")),
     ("Redis, October 2024", "results-redis.txt", include_str!("../../suite/results-redis.txt")),
@@ -15,21 +15,20 @@ const SUITES: [(&str, &str, &str); 4] = [
 
 const REASONS: &str = include_str!("../../suite/reasons.txt");
 
-/// Up to this many tests of one reason are listed by name; of more, only the number is.
+/// Maximum number of tests with one reason that are listed by name; of more, only the number is.
 const NAMED_MAX: usize = 8;
 
-/// One file of a suite.
 struct Unit {
     name: &'static str,
-    /// How many tests pass when the suite starts the servers, and when it uses a running one.
+    /// Number of passing tests when the suite starts the servers, and when it uses a running one.
     passed: [usize; 2],
-    /// The tags whose tests are skipped.
+    /// Tags whose tests are skipped.
     tags: Vec<&'static str>,
-    /// The tests that are skipped, or run although they fail: reason and name.
+    /// Tests that are skipped, or run although they fail: reason and name.
     left_out: Vec<(&'static str, &'static str)>,
 }
 
-/// What a table says.
+/// Content of a table.
 struct Suite {
     title: &'static str,
     table: &'static str,
@@ -90,7 +89,7 @@ impl Suite {
     }
 }
 
-/// The title of the page's section about the suites.
+/// Title of the page's section about the suites.
 pub(super) const TITLE: &str = "The test suites of Redis and Valkey";
 
 /// Writes the page's section about the suites.

@@ -5,10 +5,10 @@ use crate::harness::encode;
 use super::oracle::Arena;
 use super::script::Differences;
 
-/// The size of one read in Redis; a longer line without an end is rejected.
+/// Size of one read in Redis; a longer line without an end is rejected.
 const INLINE_MAX: usize = 64 * 1024;
 
-/// Sends each input on a connection of its own, closes the sending side and compares all that comes back.
+/// Sends each input on a connection of its own, closes the sending side and compares all received bytes.
 #[track_caller]
 fn compare(inputs: impl IntoIterator<Item = Vec<u8>>) {
     let Some(arena) = Arena::open() else { return };
@@ -28,7 +28,7 @@ fn compare(inputs: impl IntoIterator<Item = Vec<u8>>) {
 
 #[test]
 fn malformed_requests_are_refused_with_the_texts_of_redis() {
-    // Each is followed by a request that must get a reply only if the connection stays open.
+    // A request follows each; it must get a reply only if the connection stays open.
     let inputs = MALFORMED.iter().map(|input| [input, &b"PING\r\n"[..]].concat());
     compare(inputs);
 }
@@ -52,8 +52,8 @@ fn requests_cut_off_by_the_client_are_not_carried_out() {
 
 #[test]
 fn large_arguments_are_received_as_in_redis_whatever_follows_them() {
-    // Around the lengths from which an argument has a buffer of its own, and for which that needs more memory with the line
-    // end. Replies are short: Redis drops what it has not written when the client closes its side.
+    // Around the lengths from which on an argument has a buffer of its own, and from which on that needs more memory
+    // with the line end. Replies are short: Redis drops unwritten replies when the client closes its side.
     let requests = |len: usize, end: &[u8]| {
         let value = "v".repeat(len);
         let mut set = encode(&["MSET", "a", &value, &value, "short", "b", &value]);
@@ -77,7 +77,7 @@ fn large_arguments_are_received_as_in_redis_whatever_follows_them() {
     };
     let lens = [16_381, 16_383, 16_384, 16_385, 20_478, 20_479, 20_480, 32_767, 32_768, 100_000, 1_048_575, 1_048_577];
     compare(lens.iter().map(|len| requests(*len, b"\r\n")));
-    compare(lens.iter().map(|len| requests(*len, b"xy"))); // what ends an argument is not looked at
+    compare(lens.iter().map(|len| requests(*len, b"xy"))); // the bytes after an argument are not checked
     compare(lens.iter().map(|len| [&requests(*len, b"\r\n")[..], b"*1\r\n#\r\n"].concat()));
     compare(lens.iter().map(|len| requests(*len, b"\r\n")[..len + 40].to_vec()));
 }

@@ -1,9 +1,9 @@
-//! Clients that are blocked on lists and sorted sets: whose calls are made when another process has filled them.
+//! Clients blocked on lists and sorted sets: the calls that are repeated when another process has filled the keys.
 
 use crate::engine::{Fleet, engine_info};
 use crate::harness::Client;
 
-/// How many clients are blocked.
+/// Number of blocked clients.
 const BLOCKED: usize = 40;
 
 #[test]
@@ -15,7 +15,7 @@ fn no_more_blocked_calls_are_made_than_there_are_elements() {
         ("BZPOPMIN k 0", "ZADD k 1 a 2 b 3 c", ["*3 $1 k $1 a $1 1", "*3 $1 k $1 b $1 2", "*3 $1 k $1 c $1 3"]),
     ] {
         let mut blocked: Vec<Client> = (0..BLOCKED).map(|_| fleet.servers[0].block(request)).collect();
-        one.expect(&[("EXISTS k", ":0")]); // by then all of them are in the queue
+        one.expect(&[("EXISTS k", ":0")]); // by now all of them are in the queue
         let before: u64 = engine_info(&mut one, "engine_calls").parse().expect("a number");
         other.expect(&[(fill, ":3")]);
         let told: Vec<String> = blocked.iter_mut().take(3).map(|client| client.reply()).collect();
@@ -37,7 +37,7 @@ fn an_element_that_the_first_one_does_not_take_is_for_the_next_one() {
     let mut elsewhere = fleet.servers[0].block("BLMOVE list text LEFT LEFT 0");
     let mut on_two = fleet.servers[0].block("BLPOP other list 0");
     let mut last = fleet.servers[0].block("BLPOP list 0");
-    one.expect(&[("EXISTS list", ":0"), ("ACL SETUSER app -blpop", "+OK")]); // by then all of them are in the queue
+    one.expect(&[("EXISTS list", ":0"), ("ACL SETUSER app -blpop", "+OK")]); // by now all of them are in the queue
     for words in ["MULTI", "RPUSH other a", "RPUSH list b", "EXEC"] {
         other.call(words);
     }

@@ -1,4 +1,4 @@
-//! What one server writes, all of them read: data of every type, transactions, scripts, blocking commands.
+//! Data that one server writes and all read: every type, transactions, scripts, blocking commands.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -46,7 +46,7 @@ fn what_one_server_writes_the_other_reads_whatever_its_type() {
     one.expect(&[("GET string", "$-1"), ("SELECT 3", OK), ("GET string", "$5 three")]);
 }
 
-/// How many random commands are compared with redis-server.
+/// Number of random commands compared with redis-server.
 const COMMANDS: usize = 12_000;
 
 #[test]
@@ -103,7 +103,7 @@ fn optimistic_increments_at_three_servers_lose_no_update() {
     assert_eq!(fleet.servers[0].client().call("GET n"), "$3 120");
 }
 
-/// Adds one to a key as a client does that has no INCR.
+/// Increments a key like a client without INCR.
 fn increment_by_watch(client: &mut Client) {
     loop {
         client.call("WATCH n");
@@ -277,7 +277,7 @@ fn a_blocked_client_times_out_and_can_be_unblocked() {
     let mut waiting = fleet.servers[0].block_as(waiting, "BLPOP list 0");
     client.expect(&[(&format!("CLIENT UNBLOCK {id} ERROR"), ":1")]);
     assert!(waiting.reply().starts_with("-UNBLOCKED"));
-    // It waits no more.
+    // The client does not wait any more.
     client.expect(&[("RPUSH list v", ":1"), ("LLEN list", ":1")]);
 }
 
@@ -318,7 +318,7 @@ fn reads_declared_as_local_are_answered_without_asking_the_cluster() {
     assert_eq!(barriers(&mut one), before + 10);
 }
 
-/// Returns a figure of the section `engine` of INFO.
+/// Returns a number of the section `engine` of INFO.
 fn figure(client: &mut Client, name: &str) -> u64 {
     engine_info(client, name).parse().expect("a number")
 }

@@ -1,4 +1,4 @@
-//! Real etcd: a node that the tests of this process share, each under a prefix of its own, and clusters of one test.
+//! Real etcd: a node shared by the tests of this process, with a prefix for each test, and clusters of one test.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,17 +14,17 @@ use tempfile::TempDir;
 use crate::harness::{PATIENCE, ReservedPort, wait_until};
 use crate::skipped;
 
-/// The program.
 const ETCD: &str = "etcd";
 
-/// Says the number of the program's process, and ends it with that of the tests, whose end closes its input.
+/// Script that reports the id of the program's process, and ends it when its own input is closed by the end of the
+/// tests' process.
 const SUPERVISE: &str =
     "\"$@\" <&- >/dev/null 2>&1 & child=$!; echo $child; read -r _; kill -9 $child; wait $child 2>/dev/null";
 
-/// How long a node that is asked while others are down may take to answer.
+/// Maximum time for the answer of a node while others are down.
 const SHORT_PATIENCE: Duration = Duration::from_secs(3);
 
-/// A member of a cluster, with its data in a directory of its own.
+/// Member of a cluster, with its data in a directory of its own.
 pub(crate) struct Node {
     process: Option<Supervised>,
     is_stopped: bool,
@@ -34,19 +34,19 @@ pub(crate) struct Node {
     _dir: TempDir,
 }
 
-/// A cluster of etcd.
+/// Cluster of etcd.
 pub(crate) struct Etcd {
     nodes: Mutex<Vec<Node>>,
     addrs: Vec<SocketAddr>,
 }
 
-/// The node that tests share.
+/// Node that tests share.
 static SHARED: Mutex<Weak<Etcd>> = Mutex::new(Weak::new());
-/// How many prefixes were given out.
+/// Number of assigned prefixes.
 static PREFIXES: AtomicU64 = AtomicU64::new(0);
 
 impl Etcd {
-    /// Returns the node that tests share; `None` if there is no etcd.
+    /// Returns the node that tests share; `None` if etcd is not installed.
     pub(crate) fn shared() -> Option<Arc<Self>> {
         let mut shared = SHARED.lock().expect("it was unlocked");
         if let Some(running) = shared.upgrade() {
@@ -57,7 +57,7 @@ impl Etcd {
         Some(started)
     }
 
-    /// Starts a node of a version that cannot be used; `None` if there is none beside the other one.
+    /// Starts a node of an unsupported version; `None` if no such version is installed.
     pub(crate) fn start_old() -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let found =
@@ -69,7 +69,7 @@ impl Etcd {
         Self::start_program(program.to_str().expect("a plain path"), 1)
     }
 
-    /// Starts a cluster with a number of nodes; `None` if there is no etcd.
+    /// Starts a cluster with a number of nodes; `None` if etcd is not installed.
     pub(crate) fn start(count: usize) -> Option<Self> {
         Self::start_program(ETCD, count)
     }
@@ -96,7 +96,7 @@ impl Etcd {
         Some(Etcd { nodes: Mutex::new(nodes), addrs })
     }
 
-    /// Starts a node with a limit on the bytes of its database.
+    /// Starts a node with a limit on the size of its database, in bytes.
     pub(crate) fn start_small(bytes: usize) -> Option<Self> {
         let etcd = Self::prepare(ETCD, 1)?;
         let limit = ["--quota-backend-bytes".to_owned(), bytes.to_string()];
@@ -111,12 +111,12 @@ impl Etcd {
         wait_until(|| self.addrs.iter().all(|addr| is_healthy(*addr)));
     }
 
-    /// Returns the addresses of the nodes, as a setting.
+    /// Returns the addresses of the nodes in the form of the setting.
     pub(crate) fn endpoints(&self) -> String {
         self.addrs.iter().map(|addr| format!("http://{addr}")).collect::<Vec<_>>().join(",")
     }
 
-    /// Returns a prefix that nobody else has.
+    /// Returns a unique prefix.
     pub(crate) fn prefix() -> String {
         format!("test{}/", PREFIXES.fetch_add(1, Relaxed))
     }
@@ -126,22 +126,22 @@ impl Etcd {
         self.nodes.lock().expect("it was unlocked")[number].kill();
     }
 
-    /// Starts a node again, with the data that it has.
+    /// Restarts a node with its data.
     pub(crate) fn resume(&self, number: usize) {
         self.nodes.lock().expect("it was unlocked")[number].run();
     }
 
-    /// Stops the process of a node, which does nothing until it is continued.
+    /// Stops the process of a node until it is continued.
     pub(crate) fn stop(&self, number: usize) {
         self.nodes.lock().expect("it was unlocked")[number].signal("STOP");
     }
 
-    /// Continues a node that was stopped.
+    /// Continues a stopped node.
     pub(crate) fn go_on(&self, number: usize) {
         self.nodes.lock().expect("it was unlocked")[number].signal("CONT");
     }
 
-    /// Returns the number of the node that leads, of those that are neither killed nor stopped.
+    /// Returns the number of the leading node, among those that are neither killed nor stopped.
     pub(crate) fn leader(&self) -> Option<usize> {
         (0..self.addrs.len()).find(|number| {
             self.ask_node(*number, "/v3/maintenance/status", "{}").is_some_and(|answer| {
@@ -151,23 +151,22 @@ impl Etcd {
         })
     }
 
-    /// Returns the addresses of the nodes.
     pub(crate) fn addrs(&self) -> &[SocketAddr] {
         &self.addrs
     }
 
-    /// Sends a request to the JSON gateway of a node, and returns the answer, if there is one soon.
+    /// Sends a request to the JSON gateway of a node; returns the answer, if there is one soon.
     pub(crate) fn ask_node(&self, number: usize, path: &str, body: &str) -> Option<String> {
         let is_running = self.nodes.lock().expect("it was unlocked")[number].is_running();
         is_running.then(|| http(self.addrs[number], &format!("POST {path}"), body, SHORT_PATIENCE).ok()).flatten()
     }
 
-    /// Sends a request to the JSON gateway of the first node, and returns the answer.
+    /// Sends a request to the JSON gateway of the first node; returns the answer.
     pub(crate) fn ask(&self, path: &str, body: &str) -> String {
         http(self.addrs[0], &format!("POST {path}"), body, PATIENCE).expect("an answer")
     }
 
-    /// Sets a name to a value.
+    /// Sets a key of etcd to a value.
     pub(crate) fn put(&self, name: &str, value: &str) {
         let [name, value] = [name, value].map(|text| BASE64_STANDARD.encode(text));
         self.ask("/v3/kv/put", &format!("{{\"key\":\"{name}\",\"value\":\"{value}\"}}"));
@@ -214,7 +213,7 @@ impl Node {
         self.process.is_some() && !self.is_stopped
     }
 
-    /// Sends a signal to the process, if there is one.
+    /// Sends a signal to the process, if it exists.
     fn signal(&mut self, name: &str) {
         if let Some(process) = &self.process {
             let status = Command::new("kill").args([&format!("-{name}"), process.number.trim()]).status();
@@ -228,15 +227,15 @@ impl Node {
     }
 }
 
-/// A process that is killed with this, and with the process of the tests.
+/// Process that is killed when this is dropped, or when the tests' process ends.
 pub(crate) struct Supervised {
     shell: Child,
-    /// The number of the process.
+    /// Id of the process.
     number: String,
 }
 
 impl Supervised {
-    /// Starts a program with its arguments and environment; it says nothing.
+    /// Starts a program with its arguments and environment, without output.
     pub(crate) fn start(command: &Command) -> Self {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", SUPERVISE, "sh"]).arg(command.get_program()).args(command.get_args());
@@ -269,7 +268,7 @@ fn is_installed(program: &str) -> bool {
     }
 }
 
-/// Returns a field of an answer that is a number.
+/// Returns a numeric field of an answer.
 pub(crate) fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     answer.split(&format!("\"{name}\":\"")).nth(1)?.split('"').next()
 }

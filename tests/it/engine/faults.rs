@@ -48,7 +48,7 @@ fn a_cluster_that_loses_its_leader_loses_nothing_that_was_acknowledged() {
     });
     let counted = fleet.servers.iter().map(|server| server.client().int("INCRBY n 0")).collect::<Vec<_>>();
     assert!(counted.iter().all(|count| *count == counted[0]), "{counted:?}");
-    // What was uncertain may have been counted.
+    // Uncertain increments may have been counted.
     assert!((acknowledged..=450).contains(&counted[0]), "{acknowledged} acknowledged, {} counted", counted[0]);
 }
 

@@ -1,13 +1,13 @@
-//! Random histories: three nodes, three servers, clients on all of them, and anything that may go wrong meanwhile. One
-//! order explains all replies, nobody holds a lock beside another, and in the end everything is served again.
+//! Random histories: three nodes, three servers, clients on all of them, and random faults meanwhile. One order
+//! explains all replies, no two clients hold a lock at once, and in the end everything is served again.
 //!
-//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` how many there are of each kind. The faults and requests are
-//! those of the seed; when they meet is not.
+//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` the number of histories of each kind. The seed determines
+//! the faults and requests, but not their timing.
 //!
 //! - [`site`] has the nodes, the links and the servers;
 //! - [`trouble`] has the faults;
 //! - [`callers`] has the clients whose requests and replies are recorded;
-//! - [`holders`] has the clients that take locks with TTLs.
+//! - [`holders`] has the clients that acquire locks with TTLs.
 
 mod callers;
 mod holders;
@@ -31,33 +31,33 @@ use crate::engine::etcd::Etcd;
 use crate::harness::{Dice, wait_for, wait_until};
 use crate::log::first_seed;
 
-/// How many servers there are.
+/// Number of servers.
 const SERVERS: usize = 3;
-/// How many nodes there are.
+/// Number of nodes.
 const NODES: usize = 3;
-/// How long it may take after the faults until every server serves everything again.
+/// Maximum time after the faults until every server serves everything again.
 const RECOVERY: Duration = Duration::from_secs(15);
 
-/// What a history does.
+/// Parameters of a history.
 #[derive(Clone, Copy)]
 struct Plan {
     kind: Kind,
-    /// How many clients record what they do.
+    /// Number of clients that record their calls.
     callers: usize,
-    /// How many clients take locks.
+    /// Number of clients that acquire locks.
     holders: usize,
-    /// How often a fault begins or ends.
+    /// Number of times that a fault begins or ends.
     steps: usize,
 }
 
-/// A history on its way.
+/// Running history.
 struct Run {
     site: Site,
     seed: u64,
     clock: Clock,
-    /// The time of what is recorded.
+    /// Time of the recorded events.
     ticks: AtomicU64,
-    /// How many requests were answered, or given up.
+    /// Number of requests that were answered or given up.
     turns: AtomicU64,
     is_over: AtomicBool,
     objects: Objects,
@@ -73,32 +73,32 @@ impl Run {
         Run { site, seed, clock, ticks, turns, is_over, objects, locks, trouble }
     }
 
-    /// Returns a time that nothing else has.
+    /// Returns a unique time.
     fn tick(&self) -> u64 {
         self.ticks.fetch_add(1, SeqCst)
     }
 
-    /// Returns the time in monotonic microseconds.
+    /// Returns the monotonic time in microseconds.
     fn now_us(&self) -> u64 {
         self.clock.now().mono_us()
     }
 
-    /// Returns whether the clients are to end.
+    /// Returns whether the clients have to end.
     fn is_over(&self) -> bool {
         self.is_over.load(SeqCst)
     }
 
-    /// Waits until a condition holds or the history is over, but not longer than some milliseconds.
+    /// Waits until a condition holds or the history is over, for some milliseconds at most.
     fn wait_at_most(&self, ms: u64, holds: impl Fn() -> bool) {
         let until_us = self.now_us() + 1000 * ms;
         wait_until(|| self.is_over() || holds() || self.now_us() >= until_us);
     }
 
-    /// Lets the clients work while faults come and go, and returns how long it took after them until every server
-    /// served everything again.
+    /// Runs the clients during the faults; returns the time after the faults until every server serves everything
+    /// again.
     fn go(&self, plan: Plan) -> Duration {
         thread::scope(|scope| {
-            // Whatever happens here, the clients end.
+            // Ends the clients in any case.
             let _end = End(&self.is_over);
             (0..plan.callers).for_each(|number| _ = scope.spawn(move || callers::work(self, number as u64)));
             (0..plan.holders).for_each(|number| _ = scope.spawn(move || holders::work(self, number as u64)));
@@ -106,7 +106,7 @@ impl Run {
             let healed_us = self.now_us();
             self.await_service();
             let took = Duration::from_micros(self.now_us() - healed_us);
-            // What was served again is still served a little later.
+            // The recovered service still works a little later.
             let enough = self.turns.load(SeqCst) + 50;
             self.wait_at_most(1000, || self.turns.load(SeqCst) >= enough);
             took
@@ -129,13 +129,13 @@ impl Run {
         });
     }
 
-    /// Returns what is wrong with the history, if anything is.
+    /// Returns the first error in the history, if any.
     fn fault(&self) -> Option<String> {
         self.objects.fault(self).or_else(|| self.locks.fault())
     }
 }
 
-/// Ends a history when it is dropped.
+/// Guard that ends a history when it is dropped.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -144,7 +144,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Says which history it was when the test fails.
+/// Guard that prints the history's seed when the test fails.
 struct Named<'a>(&'a Run);
 
 impl Drop for Named<'_> {
@@ -161,7 +161,7 @@ fn tell(text: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
 }
 
-/// What histories consisted of.
+/// Counts of the contents of histories.
 #[derive(Default)]
 struct Figures {
     counts: BTreeMap<String, u64>,
@@ -169,12 +169,12 @@ struct Figures {
 }
 
 impl Figures {
-    /// Adds to the count of something.
+    /// Adds to a count.
     fn add(&mut self, name: &str, count: u64) {
         *self.counts.entry(name.to_owned()).or_default() += count;
     }
 
-    /// Shows them after a run that somebody has asked for.
+    /// Prints the counts if a number of histories was requested.
     fn show(&self) {
         if std::env::var_os("KEYLATCH_HISTORIES").is_some() {
             let mut text = format!("served again after {:?} at the latest", self.slowest);

@@ -1,4 +1,4 @@
-//! What becomes of calls whose link to the cluster is cut at a certain moment, and of the lease of an idle server.
+//! Calls whose link to the cluster is cut at a certain time, and the lease of an idle server.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::engine::etcd::{Etcd, field};
 use crate::engine::proxy::{Passage, Proxy, Way};
 use crate::harness::{Client, wait_until};
 
-/// Starts a server that reaches the cluster through a link, and one that does not need it.
+/// Starts a server that reaches the cluster through a link, and one with a direct connection.
 fn behind_a_link() -> Option<(Fleet, Proxy)> {
     let etcd = Etcd::shared()?;
     let link = Proxy::start(etcd.addrs()[0]);
@@ -17,7 +17,7 @@ fn behind_a_link() -> Option<(Fleet, Proxy)> {
     let endpoint = format!("http://{}", link.addr());
     fleet.add(Clock::system(), &[("etcd-endpoints", &endpoint), ("etcd-timeout", "400")]);
     fleet.add(Clock::system(), &[]);
-    // It follows the changes of the other one.
+    // The server follows the changes of the other one.
     let [mut one, mut other] = fleet.two_clients();
     other.expect(&[("SET k v", "+OK")]);
     wait_until(|| one.call("GET k") == "$1 v");
@@ -35,7 +35,7 @@ fn a_blocked_client_is_given_one_element_when_the_link_was_cut_while_it_was_serv
     let Some((fleet, link)) = behind_a_link() else { return };
     let [mut one, mut other] = fleet.two_clients();
     let mut waiting = fleet.servers[0].block("BLPOP list 20");
-    // What was begun before these reads has ended: the client waits for its key.
+    // Work begun before these reads has ended: the client waits for its key.
     one.expect(&[("GET k", "$1 v"), ("GET k", "$1 v")]);
     link.cut(Way::There, Passage::Held);
     other.expect(&[("RPUSH list a b", ":2")]);
@@ -54,7 +54,7 @@ fn a_blocked_client_that_times_out_while_the_link_is_cut_is_given_nothing() {
     let Some((fleet, link)) = behind_a_link() else { return };
     let [mut one, mut other] = fleet.two_clients();
     let mut waiting = fleet.servers[0].block("BLPOP list 2");
-    // What was begun before these reads has ended: the client waits for its key.
+    // Work begun before these reads has ended: the client waits for its key.
     one.expect(&[("GET k", "$1 v"), ("GET k", "$1 v")]);
     link.cut(Way::There, Passage::Held);
     other.expect(&[("RPUSH list a b", ":2")]);
@@ -66,7 +66,7 @@ fn a_blocked_client_that_times_out_while_the_link_is_cut_is_given_nothing() {
     assert!(given.starts_with("-UNCERTAIN") || given == "*-1" && left == "*2 $1 a $1 b", "{given}: {left}");
 }
 
-/// What ends a connection of HTTP/2 for too many pings, before any of its requests was looked at.
+/// HTTP/2 frame that ends a connection for too many pings, before any of its requests was processed.
 const TOO_MANY_PINGS: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11];
 
 #[test]
@@ -82,7 +82,7 @@ fn a_write_is_made_on_another_connection_when_a_node_ends_one_for_too_many_pings
     assert_eq!(client.reply(), "+OK");
 }
 
-/// Returns the leases that a cluster has, and the seconds that the first one lasts.
+/// Returns the leases of a cluster, and the remaining seconds of the first one.
 fn leases(etcd: &Etcd) -> (Vec<String>, Option<u64>) {
     let answer = etcd.ask("/v3/lease/leases", "{}");
     let ids = answer.split("\"ID\":\"").skip(1).filter_map(|rest| rest.split('"').next());

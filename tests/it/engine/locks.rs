@@ -1,4 +1,4 @@
-//! `LOCK.*` on several servers of a cluster: who gets a lock, when it is lost, and what becomes of sessions.
+//! `LOCK.*` on several servers of a cluster: the order of grants, lost locks, and sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -11,7 +11,7 @@ use crate::engine::etcd::Etcd;
 use crate::engine::proxy::{Passage, Proxy, Way};
 use crate::harness::{Client, TestServer, wait_until};
 
-/// Returns a new client of a server that is queued for a lock.
+/// Returns a new client that is queued for a lock.
 pub(super) fn queued(server: &TestServer, request: &str) -> Client {
     queued_as(server, server.client(), request)
 }
@@ -24,20 +24,20 @@ fn queued_as(server: &TestServer, mut client: Client, request: &str) -> Client {
     client
 }
 
-/// Returns the fencing token that a client is told.
+/// Returns the fencing token in the reply to a client.
 pub(super) fn acquired(client: &mut Client) -> i64 {
     let reply = client.reply();
     reply.strip_prefix(':').and_then(|fence| fence.parse().ok()).unwrap_or_else(|| panic!("no fence but {reply}"))
 }
 
-/// Returns what INFO says in a section.
+/// Returns a field of a section of INFO.
 fn info(client: &mut Client, section: &str, name: &str) -> String {
     let info = client.call(&format!("INFO {section}"));
     let value = info.split(' ').find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.unwrap_or_else(|| panic!("no {name} in {info}")).to_owned()
 }
 
-/// Returns how many clients LOCK.INFO shows in the queue.
+/// Returns the number of clients in the queue shown by LOCK.INFO.
 fn in_queue(client: &mut Client, key: &str) -> usize {
     client.call(&format!("LOCK.INFO {key}")).matches("waited-ms").count()
 }
@@ -67,7 +67,7 @@ fn those_in_the_queue_get_the_lock_in_order_on_whatever_server_and_no_poller_get
             last = fence;
             other.expect(&[("GET k", &format!("$6 token{at}"))]);
             if at < 8 {
-                // Whoever ends it, and wherever.
+                // Any server, and any command, may end it.
                 let ends = ["LOCK.RELEASE k token", "DELEX k IFEQ token"][at % 2];
                 assert_eq!(other.call(&format!("{ends}{at}")), ":1");
             }
@@ -101,13 +101,13 @@ fn whatever_removes_a_lock_hands_it_over_in_the_same_transaction() {
         one.call("FLUSHALL");
         one.int("LOCK.ACQUIRE k t PX 100000");
         let mut waiter = queued(&fleet.servers[0], "LOCK.ACQUIRE k next PX 100000 BLOCK 0");
-        wait_until(|| in_queue(&mut other, "k") == 1); // or its transaction would be refused, and made again
+        wait_until(|| in_queue(&mut other, "k") == 1); // otherwise its transaction would be refused and repeated
         let before: u64 = info(&mut other, "engine", "engine_transactions").parse().expect("a number");
         removal.split("; ").for_each(|request| _ = other.call(request));
         acquired(&mut waiter);
         other.expect(&[("SETNX k poller", ":0"), ("GET k", "$4 next")]);
         let after: u64 = info(&mut other, "engine", "engine_transactions").parse().expect("a number");
-        assert_eq!(after - before, 1, "{removal}"); // SETNX changes nothing, and so is none
+        assert_eq!(after - before, 1, "{removal}"); // SETNX changes nothing, and so is no transaction
         one.expect(&[("LOCK.RELEASE k next", ":1")]);
     }
 }
@@ -122,7 +122,7 @@ fn a_lock_that_expires_is_handed_over_and_the_ttl_of_the_next_counts_from_then_o
     assert!(acquired(&mut waiter) > first);
     assert!((90_000..=100_000).contains(&one.int("PTTL k")));
     other.expect(&[("GET k", "$4 next")]);
-    wait_until(|| info(&mut one, "locks", "expired_while_held_total") == "1"); // counted where its holder was
+    wait_until(|| info(&mut one, "locks", "expired_while_held_total") == "1"); // counted at its holder's server
     assert_eq!(info(&mut other, "locks", "expired_while_held_total"), "0");
 }
 
@@ -290,7 +290,7 @@ fn the_client_that_closes_a_cycle_is_refused_on_whatever_server() {
         for (client, key) in clients.iter_mut().zip(&keys) {
             client.int(&format!("LOCK.ACQUIRE {key} of-{key} SESSION"));
         }
-        // At the same time: the cluster says which of them is the second one.
+        // At the same time: the cluster decides which of them is the second one.
         for (at, client) in clients.iter_mut().enumerate() {
             client.send(format!("LOCK.ACQUIRE {} other SESSION BLOCK 0\r\n", keys[1 - at]).as_bytes());
         }
@@ -299,7 +299,7 @@ fn the_client_that_closes_a_cycle_is_refused_on_whatever_server() {
                 scope.spawn(|| {
                     let reply = client.reply();
                     if reply.starts_with("-DEADLOCK ") {
-                        assert_eq!(client.call("RESET"), "+RESET"); // the other one is served then
+                        assert_eq!(client.call("RESET"), "+RESET"); // then the other client is served
                     }
                     reply
                 })
@@ -380,7 +380,7 @@ fn a_flush_hands_over_every_lock_that_is_waited_for() {
     one.expect(&[("EXISTS plain3", ":0"), ("FLUSHALL", "+OK"), ("DBSIZE", ":0")]);
 }
 
-/// Returns servers of which the first one reaches etcd over links that can be cut.
+/// Starts servers, the first of which reaches etcd over links that can be cut.
 pub(super) fn linked_fleet(etcd: &Arc<Etcd>) -> Option<(Fleet, Vec<Proxy>)> {
     let mut fleet = Fleet::start_on(etcd.clone(), 0)?;
     let links: Vec<Proxy> = etcd.addrs().iter().map(|addr| Proxy::start(*addr)).collect();
@@ -419,7 +419,7 @@ fn a_server_that_is_cut_off_ends_its_sessions_and_waits_before_others_take_the_l
     assert!(ended_us > 0 && taken > fence);
     assert_eq!(waiting.reply(), "-UNBLOCKED client unblocked via CLIENT UNBLOCK");
     links.iter().for_each(Proxy::heal);
-    // Nothing is left of it in the queue, and it serves again.
+    // It has left no waiter in the queue, and serves clients again.
     let mut back = fleet.servers[0].client();
     wait_until(|| back.call("SET x 1") == "+OK");
     wait_until(|| in_queue(&mut other, "k") == 0);
@@ -442,7 +442,7 @@ fn fencing_tokens_grow_over_restarts_of_all_servers_and_a_restore_of_etcd_from_a
     assert_eq!(client.int("LOCK.FENCE k t"), first);
     let second = client.int("LOCK.ACQUIRE other t PX 100000");
     assert!(first < second && first >= 1_700_000_000_000_000, "{first} and {second}");
-    // As a backup has it: an early base, and smaller revisions.
+    // As after a restore from a backup: an early base, and smaller revisions.
     restored.put(&format!("{prefix}format"), "keylatch 1");
     restored.put(&format!("{prefix}fence"), "1700000000000000");
     let mut fleet = Fleet { servers: Vec::new(), etcd: restored, prefix };

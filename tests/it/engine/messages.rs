@@ -11,7 +11,7 @@ fn a_message_reaches_the_subscribers_of_all_servers() {
     let mut by_pattern = fleet.servers[0].client();
     one.expect(&[("SUBSCRIBE news", "*3 $9 subscribe $4 news :1")]);
     by_pattern.expect(&[("PSUBSCRIBE n*", "*3 $10 psubscribe $2 n* :1")]);
-    // The reply counts those of the server that was asked.
+    // The reply counts the subscribers of the server that was asked.
     other.expect(&[("PUBLISH news hello", ":0")]);
     assert_eq!(one.reply(), "*3 $7 message $4 news $5 hello");
     assert_eq!(by_pattern.reply(), "*4 $8 pmessage $2 n* $4 news $5 hello");

@@ -1,4 +1,4 @@
-//! What the page of the metrics port shows of a cluster.
+//! The metrics port's page of a server on a cluster.
 
 use keylatch::Clock;
 use serde_json::Value;
@@ -16,7 +16,7 @@ impl Fleet {
     }
 }
 
-/// Returns the lock with a key that a page shows.
+/// Returns the lock with a key from the state of a page.
 fn lock<'s>(state: &'s Value, key: &str) -> &'s Value {
     let locks = state["locks"].as_array().expect("a list");
     locks.iter().find(|lock| lock["key"] == key).unwrap_or_else(|| panic!("no lock {key} in {state}"))

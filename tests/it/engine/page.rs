@@ -1,4 +1,5 @@
-//! The commands of CLUSTER.md, run as they stand there but for addresses and folders, and the same in other files.
+//! The commands of CLUSTER.md, executed as they are except for addresses and folders, and the same commands in other
+//! files.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +12,7 @@ use crate::engine::etcd::{Etcd, Supervised, is_healthy};
 use crate::harness::{Client, wait_until};
 use crate::process::{Process, binary};
 
-/// Returns the commands of a block of the page, each in one line.
+/// Returns the commands of a block of the page, each on one line.
 fn commands(block: &str) -> Vec<String> {
     let page = include_str!("../../../docs/CLUSTER.md");
     let begin = format!("<!-- {block} -->\n```sh\n");
@@ -19,7 +20,7 @@ fn commands(block: &str) -> Vec<String> {
     text.replace("\\\n", "").lines().map(str::to_owned).collect()
 }
 
-/// The machines of the page, as addresses of the loopback interface that no other test uses.
+/// Machines of the page, as addresses of the loopback interface that no other test uses.
 struct Machines {
     net: String,
     folders: Vec<TempDir>,
@@ -32,7 +33,7 @@ impl Machines {
         Machines { net, folders: Vec::new(), running: Vec::new() }
     }
 
-    /// Returns a command of the page as it runs here.
+    /// Returns a command of the page in the form in which it runs here.
     fn here(&self, command: &str, folder: &Path) -> String {
         let folder = folder.to_str().expect("a plain path");
         let listening = format!("{} --bind $IP --protected-mode no --dir {folder} --engine", binary().display());
@@ -77,7 +78,7 @@ fn the_commands_of_the_page_set_up_a_cluster_and_copy_keys_to_it() {
     for number in 1..=3 {
         let mut client = Client::connect(machines.addr(number, 6379));
         client.expect(&[("GET lock", "$5 token"), ("LRANGE list 0 -1", "*2 $1 a $1 b")]);
-        // It is late by as long as the copy took, and never early.
+        // It is late by the duration of the copy, and never early.
         assert!(client.int("PTTL lock") > 0);
     }
 }

@@ -1,4 +1,4 @@
-//! A link from a server to a node: a proxy that can be slow, hold bytes back, lose them, and end its connections.
+//! Link from a server to a node: a proxy that can be slow, hold bytes back, lose them, and end its connections.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread;
 use std::time::Duration;
 
-/// A direction of a link.
+/// Direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// From the server to the node.
@@ -16,19 +16,19 @@ pub(super) enum Way {
     Back,
 }
 
-/// What becomes of the bytes of a direction.
+/// Treatment of the bytes of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Passage {
-    /// They pass.
+    /// Pass the bytes.
     #[default]
     Open,
-    /// They wait until the link is healed, however late that is.
+    /// Hold the bytes until the link is healed, however late that is.
     Held,
-    /// They are lost, and the connection, whose bytes would have a gap, ends when the link is healed.
+    /// Lose the bytes. The connection has a gap then, and ends when the link is healed.
     Lost,
 }
 
-/// What a link does at present.
+/// Present state of a link.
 #[derive(Default)]
 struct State {
     latency: Duration,
@@ -37,14 +37,14 @@ struct State {
     is_over: bool,
 }
 
-/// A connection through the link: the end towards the server and that towards the node.
+/// Connection through the link: the end towards the server and the end towards the node.
 struct Connection {
     ends: [TcpStream; 2],
     has_lost: AtomicBool,
 }
 
 impl Connection {
-    /// Ends it for both sides; what waits in it is lost.
+    /// Ends the connection for both sides; held bytes are lost.
     fn end(&self) {
         for end in &self.ends {
             let _ = end.shutdown(Shutdown::Both); // it may have ended
@@ -52,28 +52,26 @@ impl Connection {
     }
 }
 
-/// A link.
 struct Link {
     target: SocketAddr,
     state: Mutex<State>,
     changed: Condvar,
-    /// How many bytes were lost.
+    /// Number of lost bytes.
     lost: AtomicU64,
 }
 
 impl Link {
-    /// Returns what it does at present.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("it was unlocked")
     }
 
-    /// Lets it do something else, and wakes those that wait.
+    /// Changes the state, and wakes waiting threads.
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state());
         self.changed.notify_all();
     }
 
-    /// Waits as long as bytes of a direction have to, and returns whether they arrive.
+    /// Waits while bytes of a direction are held; returns whether they arrive.
     fn pass(&self, way: Way) -> bool {
         let latency = self.state().latency;
         if !latency.is_zero() {
@@ -85,13 +83,13 @@ impl Link {
         state.is_over || state.passages[way as usize] == Passage::Open
     }
 
-    /// Waits until the end of a connection is not lost.
+    /// Waits while the end of a connection would be lost.
     fn pass_end(&self, way: Way) {
         let is_cut = |state: &mut State| !state.is_over && state.passages[way as usize] != Passage::Open;
         drop(self.changed.wait_while(self.state(), is_cut).expect("it was unlocked"));
     }
 
-    /// Carries the bytes of one direction of a connection.
+    /// Copies the bytes of one direction of a connection.
     fn pump(&self, connection: &Connection, way: Way) {
         let (mut from, mut to) = match way {
             Way::There => (&connection.ends[0], &connection.ends[1]),
@@ -110,7 +108,7 @@ impl Link {
         let _ = to.shutdown(Shutdown::Write); // it may have ended
     }
 
-    /// Serves a connection, until it ends.
+    /// Serves a connection until it ends.
     fn serve(self: &Arc<Self>, near: TcpStream) {
         let Ok(far) = TcpStream::connect(self.target) else { return };
         for end in [&near, &far] {
@@ -128,7 +126,7 @@ impl Link {
     }
 }
 
-/// A link that listens; it ends when this is dropped.
+/// Listening link, which ends when this is dropped.
 pub(super) struct Proxy {
     addr: SocketAddr,
     link: Arc<Link>,
@@ -152,22 +150,22 @@ impl Proxy {
         Proxy { addr, link }
     }
 
-    /// Returns where it listens.
+    /// Returns the address on which it listens.
     pub(super) fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Lets all that passes take some time.
+    /// Delays all bytes.
     pub(super) fn delay(&self, latency: Duration) {
         self.link.change(|state| state.latency = latency);
     }
 
-    /// Holds the bytes of a direction back, or loses them, while connections stay open.
+    /// Holds or loses the bytes of a direction, while connections stay open.
     pub(super) fn cut(&self, way: Way, passage: Passage) {
         self.link.change(|state| state.passages[way as usize] = passage);
     }
 
-    /// Returns how many bytes were lost.
+    /// Returns the number of lost bytes.
     pub(super) fn lost(&self) -> u64 {
         self.link.lost.load(SeqCst)
     }
@@ -186,7 +184,7 @@ impl Proxy {
         connections.iter().for_each(|connection| connection.end());
     }
 
-    /// Lets everything pass again: first of all what was held back. Connections that have lost bytes end.
+    /// Passes all bytes again, held ones first. Connections that have lost bytes end.
     pub(super) fn heal(&self) {
         let connections: Vec<_> = self.link.state().connections.iter().filter_map(Weak::upgrade).collect();
         self.link.change(|state| (state.latency, state.passages) = (Duration::ZERO, [Passage::Open; 2]));
@@ -198,11 +196,11 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.link.change(|state| state.is_over = true);
         self.reset();
-        let _ = TcpStream::connect(self.addr); // so that it sees that it is over
+        let _ = TcpStream::connect(self.addr); // wakes it to see the end
     }
 }
 
-/// A client of an echo behind a link, with a connection that works.
+/// Returns a link to an echo server, with a client whose connection works.
 fn echo() -> (Proxy, TcpStream) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     let proxy = Proxy::start(listener.local_addr().expect("an address"));
@@ -216,7 +214,7 @@ fn echo() -> (Proxy, TcpStream) {
     (proxy, client)
 }
 
-/// Sends a byte, and returns the byte that comes back.
+/// Sends a byte; returns the echoed byte.
 fn exchange(client: &mut TcpStream, byte: &[u8; 1]) -> Option<u8> {
     client.write_all(byte).ok()?;
     read(client)
@@ -228,7 +226,7 @@ fn read(client: &mut TcpStream) -> Option<u8> {
     client.read_exact(&mut back).ok().map(|()| back[0])
 }
 
-/// Asserts that nothing comes.
+/// Asserts that no byte arrives.
 fn assert_silent(client: &TcpStream) {
     client.set_nonblocking(true).expect("a mode");
     let error = (&mut &*client).read(&mut [0]).expect_err("nothing comes");

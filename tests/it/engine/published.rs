@@ -1,5 +1,4 @@
-//! Calls that wait for the cluster while something is published by which calls are admitted: a pause, users, clients that are
-//! told to close.
+//! Calls that wait for the cluster while the admission state changes: a pause, users, clients that are told to close.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -11,22 +10,23 @@ use crate::engine::proxy::{Passage, Proxy, Way};
 use crate::engine::{Fleet, engine_info};
 use crate::harness::{Client, wait_until};
 
-/// How often a key is read that is not to change.
+/// Number of reads of a key that must not change.
 const LOOKS: usize = 20;
 
-/// Two servers, of which the first has a call on the way to the cluster, and one behind it that waits for its outcome.
+/// Two servers. The first has a call in flight to the cluster, and one behind it that waits for its outcome.
 struct Waiting {
     fleet: Fleet,
     links: Vec<Proxy>,
     admin: Client,
-    /// Sets the key `k` to `first`: that was sent.
+    /// Client that sets the key `k` to `first`. Its call was sent to the cluster.
     first: Client,
-    /// Sets the key `k` to `second`: that was not sent.
+    /// Client that sets the key `k` to `second`. Its call was not sent.
     second: Client,
 }
 
 impl Waiting {
-    /// Lets two clients send their calls; the second one has sent `before`, and sends `request`. `None` without etcd.
+    /// Makes two clients send their calls; the second client has sent `before`, and sends `request`. Returns `None`
+    /// without etcd.
     fn start(before: &[&str], request: &str) -> Option<Self> {
         let etcd = Etcd::shared()?;
         let (fleet, links) = linked_fleet(&etcd)?;
@@ -45,19 +45,19 @@ impl Waiting {
         Some(Waiting { fleet, links, admin, first, second })
     }
 
-    /// Publishes something, whose reply waits for what was sent, and is returned.
+    /// Changes the admission state by a command; returns its reply, which waits for the sent call.
     fn publish(&mut self, words: &str) -> String {
         let mut publisher = self.fleet.servers[0].client();
         let before = calls_of(&mut self.admin, words);
         publisher.send(format!("{words}\r\n").as_bytes());
-        wait_until(|| calls_of(&mut self.admin, words) != before); // it is published
+        wait_until(|| calls_of(&mut self.admin, words) != before); // the change is visible
         assert_silent(&mut publisher);
         self.links.iter().for_each(Proxy::heal);
         assert_eq!(self.first.reply(), "+OK");
         publisher.reply()
     }
 
-    /// Asserts that the call is not carried out that was not sent.
+    /// Asserts that the unsent call is not executed.
     fn assert_unsent(&mut self) {
         let mut other = self.fleet.servers[1].client();
         for _ in 0..LOOKS {
@@ -67,7 +67,7 @@ impl Waiting {
     }
 }
 
-/// Returns what INFO says of how often a command with its subcommand was called.
+/// Returns the statistics of a command, with its subcommand, from INFO.
 fn calls_of(client: &mut Client, words: &str) -> Option<String> {
     let name: Vec<String> = words.split(' ').take(2).map(str::to_lowercase).collect();
     let text = client.call("INFO commandstats");
@@ -75,7 +75,7 @@ fn calls_of(client: &mut Client, words: &str) -> Option<String> {
     shown.split(',').next().map(str::to_owned)
 }
 
-/// Asserts that a client was answered nothing.
+/// Asserts that a client has got no reply.
 fn assert_silent(client: &mut Client) {
     client.stream_mut().set_nonblocking(true).expect("a mode");
     let peeked = client.stream_mut().peek(&mut [0]);
@@ -172,6 +172,6 @@ fn a_pause_is_acknowledged_although_no_majority_answers_once_the_writes_before_i
     admin.expect(&[("CLIENT PAUSE 1000000 WRITE", "+OK")]);
     writer.stream_mut().set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
     let reply = writer.reply();
-    assert!(reply.starts_with("-UNCERTAIN") || reply == "+OK", "{reply}"); // the node may have answered before it stood still
+    assert!(reply.starts_with("-UNCERTAIN") || reply == "+OK", "{reply}"); // the node may have answered before the stop
     etcd.go_on(0);
 }

@@ -1,4 +1,5 @@
-//! What others see of a server that is held up: by a script, by a link that brings the changes late, by a cluster without space.
+//! Effects on other clients of a server that is held up: by a script, by a link with late changes, by a cluster without
+//! space.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use crate::engine::proxy::{Passage, Proxy, Way};
 use crate::engine::{Fleet, engine_info};
 use crate::harness::{Client, TestServer, encode, wait_until};
 
-/// How many bytes the values have that nearly fill the cluster, and how many there are.
+/// Size of the values that nearly fill the cluster, in bytes, and their number.
 const FILLER: usize = 900_000;
 const FILLERS: usize = 12;
-/// How many bytes the values have that are set then: of all that etcd accepts before it looks at its size again, every
-/// tenth of a second, the sum is far below what the others give back.
+/// Size of the values that are set then, in bytes. Etcd checks its size every tenth of a second; the sum of the values
+/// accepted in between is far below the space freed by the others.
 const VALUE: usize = 20_000;
 
-/// Begins a script that does not end by itself, and waits until it holds up everybody else.
+/// Starts an endless script, and waits until it blocks all other clients.
 fn hold_up(server: &TestServer) -> Client {
     let mut script = server.client();
     script.send(b"EVAL \"while true do end\" 1 held:up\r\n");
@@ -118,9 +119,10 @@ fn what_is_refused_for_want_of_space_was_not_done_and_everything_goes_on_afterwa
         }
         for (at, client) in clients.iter_mut().enumerate() {
             let reply = client.reply();
-            match reply.contains("database space exceeded") {
-                true => refused.push(format!("k{round}:{at}")),
-                false => assert_eq!(reply, ":1"),
+            if reply.contains("database space exceeded") {
+                refused.push(format!("k{round}:{at}"));
+            } else {
+                assert_eq!(reply, ":1")
             }
         }
         if !refused.is_empty() {
@@ -131,7 +133,7 @@ fn what_is_refused_for_want_of_space_was_not_done_and_everything_goes_on_afterwa
         client.expect(&[(&format!("EXISTS {key}"), ":0")]);
     }
     wait_until(|| {
-        free(&etcd); // once more, should it have filled again before the alarm ended
+        free(&etcd); // once more, in case it has filled again before the alarm ended
         client.call("SET after v") == "+OK"
     });
     client.expect(&[("GET after", "$1 v")]);
@@ -139,7 +141,7 @@ fn what_is_refused_for_want_of_space_was_not_done_and_everything_goes_on_afterwa
     assert_eq!(engine_info(&mut client, "engine_process"), process);
 }
 
-/// Gives the space back that the first values take.
+/// Frees the space of the first values.
 fn free(etcd: &Etcd) {
     etcd.ask("/v3/kv/deleterange", "{\"key\":\"ZmlsbGVy\",\"range_end\":\"ZmlsbGVz\"}"); // filler
     let status = etcd.ask("/v3/maintenance/status", "{}");

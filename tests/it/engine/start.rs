@@ -1,4 +1,4 @@
-//! What a start on a cluster refuses, and which commands are not possible there.
+//! Rejected starts on a cluster, and commands that are not possible there.
 
 use crate::engine::Fleet;
 use crate::engine::etcd::Etcd;
@@ -6,7 +6,7 @@ use crate::harness::{Client, ReservedPort};
 #[cfg(feature = "binary")]
 use crate::process::Process;
 
-/// Starts a server with settings and returns why it does not.
+/// Starts a server with settings that must fail; returns the error.
 fn refusal(settings: &str) -> String {
     let builder = keylatch::Server::builder().settings(settings);
     builder.start_blocking().err().expect("it is refused").to_string()
@@ -82,7 +82,7 @@ fn a_wrong_password_prevents_the_start() {
 #[test]
 fn a_user_of_etcd_needs_permission_for_the_prefix_and_nothing_else() {
     let Some(etcd) = Etcd::start(1) else { return };
-    // "keylatch/" and "keylatch0", the end of the range of all names that begin so.
+    // "keylatch/" and "keylatch0", the end of the range of all names with that prefix.
     let permission = r#"{"permType":"READWRITE","key":"a2V5bGF0Y2gv","range_end":"a2V5bGF0Y2gw"}"#;
     etcd.ask("/v3/auth/role/add", r#"{"name":"keylatch"}"#);
     etcd.ask("/v3/auth/role/grant", &format!(r#"{{"name":"keylatch","perm":{permission}}}"#));

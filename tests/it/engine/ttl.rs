@@ -1,4 +1,4 @@
-//! TTLs: a key never ends early, whatever the clocks of the servers say, and in the end it is gone everywhere.
+//! TTLs: a key never ends early, whatever the clocks of the servers show, and in the end it is gone everywhere.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ fn a_ttl_counts_by_the_clock_of_the_server_that_has_learned_of_it_latest() {
     let clocks = [Clock::manual(), Clock::manual()];
     clocks.iter().for_each(|clock| fleet.add(clock.clone(), &[]));
     let [mut one, mut other] = fleet.two_clients();
-    fleet.servers[0].advance_ms(3_600_000); // it is far ahead
-    clocks.iter().for_each(|clock| clock.advance(Duration::from_micros(300))); // a part of a millisecond is not shown
+    fleet.servers[0].advance_ms(3_600_000); // far ahead
+    clocks.iter().for_each(|clock| clock.advance(Duration::from_micros(300))); // not shown: a part of a millisecond
     one.expect(&[("SET lock token NX PX 1000", "+OK"), ("PTTL lock", ":1000")]);
     other.expect(&[("PTTL lock", ":1000")]);
-    // A thousandth and ten milliseconds are kept besides.
+    // Keys live longer by a thousandth and ten milliseconds.
     fleet.servers[0].advance_ms(1010);
     one.expect(&[("GET lock", "$5 token"), ("SET lock other NX", "$-1")]);
     other.expect(&[("GET lock", "$5 token")]);

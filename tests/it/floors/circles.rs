@@ -1,47 +1,47 @@
-//! No circle of imports stands among the modules of a folder, at any level.
+//! Import cycles: the modules of a folder have none, at any level.
 //!
-//! The nodes are the files and subfolders of a folder, and `mod` for what its own `mod.rs` (or `name.rs`) defines. An
-//! import of a name that a module only passes on counts as one of the module that defines it, and passing on is no
+//! The nodes are the files and subfolders of a folder, and `mod` for the items that its own `mod.rs` (or `name.rs`)
+//! defines. An import of a re-exported name counts as an import of the module that defines it, and a re-export is no
 //! import.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tidy::{File, rust_files, without_comments_and_strings};
 
-/// Circles that stay, because their types hold each other: a folder, and members of circles in it. One that is in no
-/// circle any more must be removed from here too.
+/// Permitted cycles, because their types contain each other: a folder, and members of cycles in it. A member that is in
+/// no cycle any more must be removed from here too.
 const RECURSIVE: &[(&str, &[&str])] = &[
-    // An entry holds a value, and a large hash, set or sorted set is a table of entries.
+    // An entry contains a value, and a large hash, set or sorted set is a table of entries.
     ("store", &["entry", "value"]),
 ];
 
-/// A module, as the names on the path from the root of the library to it.
+/// Module, as the names on the path from the root of the library to it.
 type Path = Vec<String>;
 
-/// The modules of the library.
+/// Modules of the library.
 pub(super) struct Tree(BTreeMap<Path, Module>);
 
-/// What one file says, apart from comments and strings.
+/// Content of one file, without comments and strings.
 #[derive(Default)]
 struct Module {
-    /// The code without the imports.
+    /// Code without the imports.
     code: String,
     imports: Vec<Import>,
-    /// Paths named in the code, each as seen from the module with this many inline modules around it.
+    /// Paths named in the code, each as seen from a module nested in this many inline modules.
     named: Vec<(usize, Path)>,
 }
 
 /// One name of a `use`.
 struct Import {
-    /// How many inline modules are around it.
+    /// Number of inline modules around it.
     depth: usize,
     path: Path,
-    /// The name that it gets, or `*`.
+    /// Local name, or `*`.
     name: String,
     is_public: bool,
 }
 
-/// An import within a folder: the folder, the child that has it, the child it names, and how it is written where.
+/// Import within a folder: the folder, the importing child, the imported child, and the text with its place.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Arrow {
     pub(super) folder: String,
@@ -50,14 +50,14 @@ pub(super) struct Arrow {
     pub(super) import: String,
 }
 
-/// The members of a circle in a folder.
+/// Members of a cycle in a folder.
 type Circle = (String, BTreeSet<String>);
 
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Returns the module of a file of the sources, unless it is the binary.
+/// Returns the module of a source file, unless it belongs to the binary.
 fn path_of(file: &str) -> Option<Path> {
     let inside = file.strip_prefix("src/")?.strip_suffix(".rs")?;
     match inside {
@@ -67,7 +67,7 @@ fn path_of(file: &str) -> Option<Path> {
     }
 }
 
-/// Returns every path of a `use` with the name that it gets.
+/// Returns every path of a `use` with its local name.
 fn leaves(tree: &str) -> Vec<(Path, String)> {
     fn walk(tree: &str, before: &[String], found: &mut Vec<(Path, String)>) {
         let tree = tree.trim();
@@ -105,7 +105,7 @@ fn segments(path: &str) -> impl Iterator<Item = String> + '_ {
     path.split("::").map(|segment| segment.trim().to_owned()).filter(|segment| !segment.is_empty())
 }
 
-/// Returns the tree of a line that begins a `use`, and whether others may import through it.
+/// Returns the tree of a line that begins a `use`, and whether it is a re-export.
 fn use_of(line: &str) -> Option<(bool, &str)> {
     let line = line.trim_start();
     let rest = match line.strip_prefix("pub") {
@@ -182,12 +182,12 @@ impl Module {
         module
     }
 
-    /// Returns whether the code has this word.
+    /// Returns whether the code contains this word.
     fn says(&self, word: &str) -> bool {
         self.code.split(|c| !is_word(c)).any(|found| found == word)
     }
 
-    /// Returns whether the module defines an item of this name.
+    /// Returns whether the module defines an item with this name.
     fn defines(&self, name: &str) -> bool {
         let kinds = ["struct", "enum", "trait", "type", "fn", "const", "static", "union", "macro_rules!"];
         self.code.lines().any(|line| {
@@ -205,8 +205,8 @@ impl Tree {
         Tree(modules.collect())
     }
 
-    /// Returns the module that defines what a path names, or the module that it names; `None` if that is none of the
-    /// library's.
+    /// Returns the module that a path names, or that defines the item that it names; `None` if it is not in the
+    /// library.
     fn resolve(&self, from: &[String], path: &[String], hops: usize) -> Option<Path> {
         let mut at = from.to_vec();
         let mut rest = path;
@@ -239,7 +239,7 @@ impl Tree {
         is_rooted.then_some(at)
     }
 
-    /// Returns where a name comes from that a module has imported, and whether it is a module itself.
+    /// Returns the origin of a name that a module has imported, and whether the name is a module itself.
     fn passed_on(&self, module: &[String], name: &str, hops: usize) -> Option<(Path, bool)> {
         let imports = || self.0.get(module).into_iter().flat_map(|module| &module.imports).filter(|i| i.depth == 0);
         if let Some(import) = imports().find(|import| import.name == name && import.path != [name]) {
@@ -257,7 +257,7 @@ impl Tree {
     pub(super) fn arrows(&self) -> BTreeSet<Arrow> {
         let mut found = BTreeSet::new();
         for (from, module) in &self.0 {
-            // The path of an inline module needs no names of its own: only the climb from it counts.
+            // An inline module's own names do not matter: only the number of `super` from it counts.
             let seen_from = |depth: usize| from.iter().cloned().chain(vec!["{inline}".into(); depth]).collect::<Path>();
             let is_imported = |import: &&Import| !import.is_public || import.name != "*" && module.says(&import.name);
             let is_outside = |to: &Path| !to.starts_with(from);
@@ -277,7 +277,7 @@ impl Tree {
     }
 }
 
-/// Returns the import of one module by another as one within the innermost folder that has both.
+/// Converts an import of one module by another into an import within the innermost folder that contains both.
 fn arrow(from: &[String], to: &[String], path: &[String]) -> Option<Arrow> {
     let to: Path = to.iter().take_while(|name| *name != "{inline}").cloned().collect();
     let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
@@ -290,7 +290,7 @@ fn arrow(from: &[String], to: &[String], path: &[String]) -> Option<Arrow> {
     })
 }
 
-/// Returns the circles: the largest sets of children of a folder each of which imports, directly or not, each other.
+/// Returns the cycles: the largest sets of children of a folder that all import each other, directly or not.
 fn circles(arrows: &BTreeSet<Arrow>) -> BTreeSet<Circle> {
     let mut next: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for arrow in arrows {
@@ -318,7 +318,7 @@ fn circles(arrows: &BTreeSet<Arrow>) -> BTreeSet<Circle> {
     found
 }
 
-/// Returns the circles that are not excepted, with their imports, and the exceptions that are not needed any more.
+/// Returns the cycles that are not permitted, with their imports, and the exceptions that are not needed any more.
 fn complaints(arrows: &BTreeSet<Arrow>, excepted: &[(&str, &[&str])]) -> Vec<String> {
     let circles = circles(arrows);
     let mut complaints = Vec::new();
@@ -350,7 +350,7 @@ fn no_circle_stands_inside_any_folder() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Returns the circles among files that are given by path and text.
+/// Returns the cycles among files that are given by path and text.
 fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
     let file = |(path, text): &(&str, &str)| File { path: (*path).to_owned(), text: (*text).to_owned() };
     let files: Vec<File> = files.iter().map(file).collect();
@@ -390,7 +390,7 @@ fn a_name_that_is_passed_on_belongs_to_the_module_that_defines_it() {
     assert_eq!(circles_of(&files(a, b)), [""; 0]);
     assert_eq!(circles_of(&files(a, "pub struct B;\nuse crate::room::A;")), ["room: a b"]);
     assert_eq!(circles_of(&files("struct A;\nuse super::Own;", b)), [""; 0]);
-    // The parent needs the child for what it defines itself.
+    // The parent needs the child for the items that it defines itself.
     let needs = "mod a;\npub(crate) use a::A;\nstruct Own(A);";
     assert_eq!(
         circles_of(&[("src/room/mod.rs", needs), ("src/room/a.rs", "struct A;\nuse super::Own;")]),

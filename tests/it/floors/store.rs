@@ -1,11 +1,11 @@
-//! The floors inside the store: which of its modules may import which, and who can change a table of keys.
+//! Layers inside the store: the permitted imports of its modules, and the modules that can change a table of keys.
 
 use std::collections::BTreeSet;
 
 use crate::floors::circles::{Arrow, Tree};
 use crate::tidy::{rust_files, without_comments_and_strings};
 
-/// The modules of the store from the top to the bottom. Each may import those below its own floor.
+/// Modules of the store from the top to the bottom. Each may import those below its own layer.
 #[rustfmt::skip] // a table
 const FLOORS: &[&[&str]] = &[
     &["walking"],
@@ -29,10 +29,10 @@ const FLOORS: &[&[&str]] = &[
     &["cx", "gate", "key", "limits", "sync", "unlogged", "usage"],
 ];
 
-/// Modules of one floor that import each other: an entry holds a value, and a large value is a table of entries.
+/// Modules of one layer that import each other: an entry contains a value, and a large value is a table of entries.
 const MUTUAL: &[&[&str]] = &[&["entry", "value"]];
 
-/// Returns the imports that do not go down, and the modules that have no floor.
+/// Returns the imports that do not go down, and the modules that have no layer.
 fn complaints(arrows: &BTreeSet<Arrow>) -> Vec<String> {
     let floor_of = |name: &str| FLOORS.iter().position(|floor| floor.contains(&name));
     let is_mutual = |arrow: &Arrow| {
@@ -85,6 +85,6 @@ fn the_table_of_a_shard_can_be_changed_in_one_file_only() {
             file.path
         );
     }
-    // What is to be freed is no shard's any more.
+    // Values to be freed do not belong to a shard any more.
     assert_eq!(owners, ["src/store/reclaim.rs", "src/store/shard/keys.rs"].map(str::to_owned).into());
 }

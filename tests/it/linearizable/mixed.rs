@@ -13,12 +13,12 @@ use super::model::{Command, KEYS, WORD};
 use super::{CONNECTIONS, Event, Operation, Plan, Recorder, assert_linearizable, plain_command, record};
 use crate::harness::{Client, TestServer, encode};
 
-/// Messages, as `channel text`, and how often each was received.
+/// Messages, as `channel text`, with the number of times that each was received.
 type Messages = BTreeMap<String, usize>;
 
 const PLAN: Plan = Plan { rounds: 50, turns: 12, burst: 2, draw: mixed_command };
 
-/// A message that is not sent during the rounds.
+/// Message that is not sent during the rounds.
 const END: &str = "the end";
 
 fn mixed_command(recorder: &mut Recorder<'_>) -> Command {
@@ -35,7 +35,7 @@ fn mixed_command(recorder: &mut Recorder<'_>) -> Command {
     }
 }
 
-/// Reads messages until the last.
+/// Reads messages up to the last one.
 fn listen(mut listener: Client) -> Messages {
     let mut heard = Messages::new();
     loop {

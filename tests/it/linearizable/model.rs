@@ -6,16 +6,16 @@ use todc_utils::Specification;
 
 use crate::harness::encode;
 
-/// The keys of the map; commands name them by their place here.
+/// Keys of the map; commands refer to them by their index here.
 pub(crate) const KEYS: [&str; 3] = ["a", "b", "c"];
 
-/// How many connections a history may have.
+/// Maximum number of connections of a history.
 pub(super) const CONNECTIONS: usize = 8;
 
-/// The content of the keys.
+/// Content of the keys.
 pub(super) type Map = [Option<i64>; KEYS.len()];
 
-/// The model's state: the map, and how many commands of each connection were executed.
+/// State of the model: the map, and the number of executed commands of each connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     map: Map,
@@ -116,7 +116,7 @@ impl Command {
         }
     }
 
-    /// Returns the replies that come before the one that counts.
+    /// Returns the replies before the relevant one.
     pub(crate) fn replies_before_the_last(&self) -> Vec<&'static str> {
         let queued = match self {
             Command::Exec(commands) | Command::ExecIfEq { commands, .. } => commands.len(),
@@ -176,7 +176,7 @@ impl Command {
     }
 }
 
-/// What the scripts do, in Lua.
+/// Lua code of the scripts.
 const RELEASE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
 const EXCHANGE: &str = "local left, right = ARGV[1], ARGV[2] \
@@ -186,10 +186,10 @@ const EXCHANGE: &str = "local left, right = ARGV[1], ARGV[2] \
     return redis.status_reply('OK')";
 const ANNOUNCE: &str = "local n = redis.call('incr', KEYS[1]) redis.call('publish', KEYS[1], n) return n";
 
-/// The published message.
+/// Published message.
 pub(super) const WORD: &str = "more";
 
-/// EXEC's reply when a watched key has been touched or a condition is not met.
+/// Reply of EXEC when a watched key has been touched or a condition is not met.
 const ABORTED: &str = "*-1";
 
 pub(super) fn bulk(value: Option<i64>) -> String {
@@ -200,22 +200,22 @@ pub(super) fn array(items: Vec<String>) -> String {
     [vec![format!("*{}", items.len())], items].concat().join(" ")
 }
 
-/// Reads a value back from GET's reply.
+/// Parses the reply of GET.
 pub(crate) fn value(reply: &str) -> Option<i64> {
     reply.split_once(' ').map(|(_, digits)| digits.parse().expect("only numbers are written"))
 }
 
-/// A command, its index on its connection, and its reply once that is known.
+/// Command, its index on its connection, and its reply once it is known.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
     pub(super) connection: usize,
-    /// Counts from 0. The commands of one pipeline overlap, and must be executed in this order nevertheless.
+    /// Index from 0. The commands of one pipeline overlap, and must nevertheless be executed in this order.
     pub(super) turn: usize,
     pub(super) command: Command,
     pub(super) reply: Option<String>,
 }
 
-/// The model in the form that the checker needs.
+/// Model in the form that the checker needs.
 pub(super) struct MapSpec;
 
 impl Specification for MapSpec {
@@ -230,7 +230,7 @@ impl Specification for MapSpec {
         let mut after = state.clone();
         after.turns[operation.connection] += 1;
         let reply = match (&operation.command, operation.reply.as_deref()) {
-            // A key may have been touched and set back to what it was: an abort is always right.
+            // A key may have been touched and set back to its value: an abort is always valid.
             (Command::Swap { .. }, Some(ABORTED)) => ABORTED.to_owned(),
             (command, _) => command.run(&mut after.map),
         };

@@ -1,9 +1,9 @@
-//! Histories in which the outcome of some operations is not known: each of them may have been executed at any time
-//! after it was called, however late, or never.
+//! Histories in which the outcome of some operations is unknown: each of them may have been executed at any time after
+//! its call, however late, or never.
 //!
-//! The checker is told of such an operation that its reply came after everything else and is whatever the model says.
-//! One that was never executed is then the same as one that was executed at the very end, where nobody sees it any
-//! more.
+//! For the checker, such an operation has got its reply after everything else, and the reply is the model's. An
+//! operation that was never executed is then the same as one that was executed at the very end, where it has no visible
+//! effect.
 
 use std::collections::VecDeque;
 
@@ -12,25 +12,26 @@ use todc_utils::{Action, History, Specification, WGLChecker};
 use super::model::{Command, KEYS, Map, array, bulk};
 use crate::harness::encode;
 
-/// What is asked of an object: three keys, or a list.
+/// Request about an object: three keys, or a list.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    /// A command on the keys.
+    /// Executes a command on the keys.
     Keys(Command),
     /// Appends a value to the list.
     Push(i64),
     /// Takes the first value of the list.
     Pop,
-    /// Takes the first value of the list, for which it waits up to a number of milliseconds; answered as [`Request::Pop`].
+    /// Takes the first value of the list, and waits for it up to a number of milliseconds; answered as
+    /// [`Request::Pop`].
     BlockingPop(u64),
-    /// The length of the list.
+    /// Returns the length of the list.
     Len,
-    /// The whole list.
+    /// Returns the whole list.
     List,
 }
 
 impl Request {
-    /// Returns the bytes to send, the names of the keys prefixed.
+    /// Returns the encoded request, with a prefix of the keys' names.
     pub(crate) fn bytes(&self, prefix: &str) -> Vec<u8> {
         let list = format!("{prefix}{}", KEYS[0]);
         match self {
@@ -43,7 +44,7 @@ impl Request {
         }
     }
 
-    /// Returns the replies that come before the one that counts.
+    /// Returns the replies before the relevant one.
     pub(crate) fn replies_before_the_last(&self) -> Vec<&'static str> {
         match self {
             Request::Keys(command) => command.replies_before_the_last(),
@@ -51,7 +52,7 @@ impl Request {
         }
     }
 
-    /// Returns a reply in the form that the model knows.
+    /// Returns a reply in the model's form.
     pub(crate) fn known_form(&self, reply: String) -> String {
         match (self, &reply[..]) {
             (Request::BlockingPop(_), "*-1") => bulk(None),
@@ -63,7 +64,7 @@ impl Request {
         }
     }
 
-    /// Returns whether it changes nothing, whatever the state is.
+    /// Returns whether the request never changes the state.
     pub(crate) fn is_read(&self) -> bool {
         match self {
             Request::Keys(command) => is_read(command),
@@ -72,7 +73,7 @@ impl Request {
         }
     }
 
-    /// Executes it and returns the reply.
+    /// Executes the request and returns the reply.
     fn run(&self, state: &mut State) -> String {
         let list = &mut state.list;
         match self {
@@ -88,7 +89,7 @@ impl Request {
     }
 }
 
-/// Returns whether a command changes nothing, whatever the keys are.
+/// Returns whether a command never changes the keys.
 fn is_read(command: &Command) -> bool {
     match command {
         Command::Get(_) | Command::Mget => true,
@@ -97,25 +98,21 @@ fn is_read(command: &Command) -> bool {
     }
 }
 
-/// An operation: when it was called and when its reply came, in ticks.
+/// Operation with the times of its call and its reply, in ticks.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
-    /// When it was called.
     pub(crate) called: u64,
-    /// What was asked.
     pub(crate) request: Request,
-    /// The reply and its time; `None` if it is not known whether it was executed, or ever will be.
+    /// Reply with its time; `None` if it is unknown whether the operation was or will be executed.
     pub(crate) reply: Option<(u64, String)>,
 }
 
-/// The state of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     map: Map,
     list: VecDeque<i64>,
 }
 
-/// The model of an object.
 struct ObjectSpec;
 
 impl Specification for ObjectSpec {
@@ -132,7 +129,7 @@ impl Specification for ObjectSpec {
             span.request.run(&mut after);
             return (true, after);
         };
-        // A key may have been touched and set back to what it was: an abort is always right.
+        // A key may have been touched and set back to its value: an abort is always valid.
         let is_abort = reply == "*-1" && matches!(span.request, Request::Keys(Command::Swap { .. }));
         match is_abort || span.request.run(&mut after) == *reply {
             true if is_abort => (true, state.clone()),
@@ -145,7 +142,7 @@ impl Specification for ObjectSpec {
 /// Returns whether one order of the operations explains all replies.
 pub(crate) fn is_linearizable(spans: &[Span]) -> bool {
     let mut events: Vec<(u64, usize, Action<Span>)> = Vec::new();
-    // Reads of which no reply came are no evidence of anything.
+    // Reads without a reply prove nothing.
     let spans = spans.iter().filter(|span| span.reply.is_some() || !span.request.is_read());
     for (number, span) in spans.enumerate() {
         let replied = span.reply.as_ref().map_or(u64::MAX, |(tick, _)| *tick);
@@ -157,7 +154,7 @@ pub(crate) fn is_linearizable(spans: &[Span]) -> bool {
     actions.is_empty() || WGLChecker::<ObjectSpec>::is_linearizable(History::from_actions(actions))
 }
 
-/// Turns operations, `(called, replied, request, reply)`, into spans; those without a reply are uncertain.
+/// Converts operations, `(called, replied, request, reply)`, into spans; those without a reply are uncertain.
 fn spans(operations: &[(u64, u64, Request, &str)]) -> Vec<Span> {
     let span = |(called, replied, request, reply): &(u64, u64, Request, &str)| {
         let reply = (!reply.is_empty()).then(|| (*replied, (*reply).to_owned()));

@@ -1,4 +1,4 @@
-//! Servers of all kinds: how they are reached, those that are not there, that refuse, or that have no `LOCK.*`.
+//! Servers of all kinds: ways to reach them, missing servers, refusals, and servers without `LOCK.*`.
 
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
@@ -140,10 +140,10 @@ fn a_server_that_loads_or_breaks_connections_is_asked_again() {
     assert_eq!(waiting.end(), (Some(3), String::new()));
 }
 
-/// What is said once of a server without `LOCK.*`.
+/// Message about a server without `LOCK.*`, printed once.
 const PLAIN: &str = "keylatch lock: the server has no LOCK commands: no queue, no fence\n";
 
-/// Starts redis-server, or valkey-server; nothing where there is none.
+/// Starts redis-server and valkey-server; none of those that are not installed.
 fn plain_servers() -> Vec<(Oracle, [String; 2], tempfile::TempDir)> {
     let start = |start: fn(&std::path::Path, &[&str]) -> Option<Oracle>| {
         let dir = tempfile::tempdir().expect("a directory");
@@ -160,7 +160,7 @@ fn redis_and_valkey_lock_as_well_without_queue_and_fence() {
         let mut client: Client<UnixStream> = Client::connect_unix(oracle.socket());
         let script = "echo ${KEYLATCH_FENCE-none} $KEYLATCH_TOKEN; read _; exit 3";
         let mut command = lock(&at, &shell(&["job"], script));
-        command.env("KEYLATCH_FENCE", "7"); // of a lock around this one
+        command.env("KEYLATCH_FENCE", "7"); // of an outer lock
         let mut holder = Running::of(&mut command);
         let told = holder.line();
         let (fence, token) = told.split_once(' ').expect("two words");

@@ -1,4 +1,4 @@
-//! A lock that is lost while its command runs, and one that is kept through trouble.
+//! Loss of the lock while its command runs, and locks that survive disturbances.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::harness::{Client, TestServer, wait_until};
 use crate::lock_command::{FOREVER, Running, UNTIL_TOLD, at, run, shell};
 use crate::process::{binary, text};
 
-/// A server on a Unix socket, whose address nobody else takes when it ends.
+/// Starts a server on a Unix socket, whose address no other process takes when it ends.
 fn on_socket() -> (TestServer, [String; 2], tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("socket").display().to_string();
@@ -46,11 +46,11 @@ fn a_command_that_stays_is_killed() {
 fn what_the_command_has_started_ends_with_it() {
     let server = TestServer::start();
     for how in ["term", "kill"] {
-        // Of each it is not known whether it has begun, and the last one ignores TERM.
+        // It is unknown whether each of them has begun, and the last one ignores TERM.
         let script = "sleep 1000 & sh -c 'sleep 1000; echo next' & (trap '' TERM; exec sleep 1000) & echo ready; wait";
         let running = Running::ready(&at(&server), &["--on-lost", how, "-k", "100ms", "job"], script);
         server.client().call("DEL job");
-        // Returns when nobody has standard output open any more.
+        // Returns when no process has standard output open any more.
         assert_eq!(running.end().0, Some(79));
     }
 }
@@ -109,7 +109,7 @@ fn a_connection_that_breaks_within_the_ttl_does_no_harm() {
     let server = TestServer::start();
     let mut client = server.client();
     let running = Running::ready(&at(&server), &["--ttl", "3s", "job"], &format!("trap 'exit 4' TERM; {FOREVER}"));
-    // The new connection asks to be told of a loss, so it is shown as the holder.
+    // The new connection asks for notifications of a loss, so it is shown as the holder.
     let mut holder = || {
         let info = client.call("LOCK.INFO job");
         info.split(" client-id :").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<i64>().ok())
@@ -163,7 +163,7 @@ fn the_end_of_a_command_does_not_wait_for_a_renewal() {
     client.expect(&[("TEST.FAULT CLEAR", "+OK")]);
 }
 
-/// Returns the connection that holds the lock, as LOCK.INFO tells.
+/// Returns the connection that holds the lock, from LOCK.INFO.
 fn holder(client: &mut Client) -> Option<String> {
     let info = client.call("LOCK.INFO job");
     let id = info.split("client-id :").nth(1)?.split(' ').next()?;

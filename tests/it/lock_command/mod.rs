@@ -1,4 +1,4 @@
-//! `keylatch lock`: a command runs while a lock is held. What it is told, when it waits, and what its end leads to.
+//! `keylatch lock`: a command runs while a lock is held. Its environment, its waits, and the effects of its end.
 
 mod connections;
 mod loss;
@@ -14,13 +14,13 @@ use std::sync::mpsc::{self, Receiver};
 use crate::harness::{PATIENCE, TestServer, give_up, wait_until};
 use crate::process::{binary, text};
 
-/// Says that it runs, and ends with this status when it is told to.
+/// Script that reports that it runs, and ends with status 3 when it is told to.
 const UNTIL_TOLD: &str = "echo ready; read _; exit 3";
 
-/// Runs until a signal ends it; the shell does not tell what ends its programs.
+/// Script that runs until a signal ends it; the shell does not report what ends its programs.
 const FOREVER: &str = "echo ready; exec 2>/dev/null; while :; do sleep 0.01; done";
 
-/// What a shell lets a job in the background ignore, and `env` undoes.
+/// Option of `env` that resets the signals that a shell ignores for a job in the background.
 const DEFAULT_SIGNALS: &str = "--default-signal=INT,QUIT,HUP";
 
 /// Returns the options for a server.
@@ -28,8 +28,8 @@ fn at(server: &TestServer) -> [String; 2] {
     ["-p".to_owned(), server.addr().port().to_string()]
 }
 
-/// Returns `keylatch lock` with these arguments, in a process group of its own: a terminal that the tests run on sends it
-/// nothing, and so signals are passed on.
+/// Returns `keylatch lock` with these arguments, in a process group of its own: a terminal of the tests sends it
+/// nothing, so signals are passed on.
 fn lock(at: &[String], args: &[&str]) -> Command {
     let mut command = Command::new("env");
     command
@@ -44,12 +44,12 @@ fn lock(at: &[String], args: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end, with nothing on standard input.
+/// Runs it to its end, with empty standard input.
 fn run(at: &[String], args: &[&str]) -> Output {
     lock(at, args).stdin(Stdio::null()).output().expect("the binary starts")
 }
 
-/// Runs it to its end; asserts its exit status, and returns what standard error says.
+/// Runs it to its end; asserts its exit status, and returns standard error.
 #[track_caller]
 fn run_failing(at: &[String], args: &[&str], status: i32) -> String {
     let output = run(at, args);
@@ -57,12 +57,12 @@ fn run_failing(at: &[String], args: &[&str], status: i32) -> String {
     text(&output.stderr)
 }
 
-/// Runs it to its end with a shell that does this.
+/// Returns arguments for running a shell script.
 fn shell<'a>(args: &[&'a str], script: &'a str) -> Vec<&'a str> {
     [args, &["--", "sh", "-c", script]].concat()
 }
 
-/// A command that runs with a lock, or waits for one; killed when the test ends.
+/// Command that runs with a lock, or waits for one; killed when the test ends.
 struct Running {
     child: Child,
     output: Receiver<String>,
@@ -82,7 +82,7 @@ impl Running {
         Running { child, output, complaints }
     }
 
-    /// Starts one whose command has begun to run.
+    /// Starts one, and waits until its command runs.
     fn ready(at: &[String], args: &[&str], script: &str) -> Self {
         let running = Self::start(at, &shell(args, script));
         assert_eq!(running.line(), "ready");
@@ -101,7 +101,7 @@ impl Running {
         next(&self.complaints)
     }
 
-    /// Types a line.
+    /// Sends a line to standard input.
     fn tell(&mut self) {
         self.child.stdin.as_mut().expect("a pipe").write_all(b"\n").expect("it reads");
     }
@@ -112,8 +112,8 @@ impl Running {
         assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().expect("kill runs").success());
     }
 
-    /// Waits for its end, and the end of all that write to its standard output; returns the exit status, and the rest of
-    /// standard error.
+    /// Waits for its end, and the end of all processes that write to its standard output; returns the exit status, and
+    /// the rest of standard error.
     #[track_caller]
     fn end(mut self) -> (Option<i32>, String) {
         let mut status = None;
@@ -133,14 +133,14 @@ impl Running {
         };
         let _ = rest(&self.output);
         let status = status.expect("it has ended");
-        // As a shell shows it.
+        // In the form of a shell's status.
         (status.code().or(status.signal().map(|signal| 128 + signal)), rest(&self.complaints))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -293,7 +293,7 @@ fn a_wait_is_told_without_a_terminal_only_on_request() {
     assert_eq!((silent.end().1, told.end().1), (String::new(), String::new()));
 }
 
-/// Returns the name of this machine, as clients show it.
+/// Returns the name of this machine in the form that clients report.
 fn hostname() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().chars().map(|c| if c.is_ascii_graphic() { c } else { '_' }).collect()
@@ -358,12 +358,13 @@ fn a_loop_of_a_shell_ends_by_ctrl_c_during_a_wait_and_during_a_command() {
             holder.int("LOCK.ACQUIRE job token PX 60000");
         }
         let mut running = Running::start(&at(&server), &shell(&["job"], "echo ready; exec sleep 1000"));
-        match is_held {
-            true => wait_for_queue(&server, 1),
-            false => assert_eq!(running.line(), "ready"),
+        if is_held {
+            wait_for_queue(&server, 1)
+        } else {
+            assert_eq!(running.line(), "ready")
         }
         running.signal("INT");
-        // Not by an exit status, which would tell a shell that the program has dealt with the signal.
+        // Not by an exit status, which would tell a shell that the program has handled the signal.
         wait_until(|| running.child.try_wait().expect("a child of ours").is_some());
         assert_eq!(running.child.wait().expect("it has ended").signal(), Some(2));
         holder.call("DEL job");

@@ -1,13 +1,13 @@
-//! `keylatch lock --list`, `--watch` and `--release`: locks as people and programs see them.
+//! `keylatch lock --list`, `--watch` and `--release`: their output for people and programs.
 
 use crate::harness::TestServer;
 use crate::lock_command::{Running, at, run, run_failing, wait_for_queue};
 use crate::process::text;
 
-/// A name that would clear a terminal.
+/// Name that would clear a terminal.
 const EVIL: &[u8] = b"evil\x1b[2J\xff";
 
-/// Returns what is printed.
+/// Returns the output.
 #[track_caller]
 fn printed(server: &TestServer, args: &[&str]) -> String {
     let output = run(&at(server), args);

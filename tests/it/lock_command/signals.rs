@@ -1,4 +1,4 @@
-//! Signals: which of them are passed on to the command, and that each reaches it once.
+//! Signals: those that are passed on to the command, each of them once.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use crate::harness::TestServer;
 use crate::lock_command::{DEFAULT_SIGNALS, FOREVER, Running, at, lines, next};
 use crate::process::binary;
 
-/// How often a signal is sent whose second delivery would show only now and then.
+/// Number of times that a signal is sent whose second delivery would show only now and then.
 const ROUNDS: usize = 10;
 
 fn kill(signal: &str, target: &str) {
@@ -22,7 +22,7 @@ fn a_signal_to_the_process_group_reaches_the_command_once() {
     for _ in 0..ROUNDS {
         kill("TERM", &format!("-{}", running.child.id()));
         assert_eq!(running.line(), "term");
-        // What is passed on comes after what was decided of the signal before.
+        // The passed signal comes after the decision on the signal before it.
         running.signal("USR1");
         assert_eq!(running.line(), "usr");
     }

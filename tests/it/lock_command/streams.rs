@@ -1,4 +1,4 @@
-//! Standard streams that fail: no program of the binary panics, and what it is to do is done.
+//! Standard streams that fail: no program of the binary panics, and each completes its task.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,14 +8,14 @@ use crate::harness::{ReservedPort, TestServer, wait_until};
 use crate::lock_command::{UNTIL_TOLD, at, lines, lock, next, shell};
 use crate::process::binary;
 
-/// How a standard stream fails.
+/// Failure of a standard stream.
 #[derive(Clone, Copy, Debug)]
 enum Broken {
-    /// There is no room.
+    /// The device is full.
     Full,
     /// The reader has gone.
     Unread,
-    /// It was closed before the program began.
+    /// The stream was closed before the program began.
     Closed,
 }
 
@@ -84,7 +84,7 @@ fn a_job_keeps_its_lock_while_nobody_reads_standard_error() {
     let mut job = lock(&at(&server), &shell(&["--ttl", "3s", "job"], UNTIL_TOLD));
     let mut job = job.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(writer).spawn().expect("it starts");
     assert_eq!(next(&lines(job.stdout.take().expect("a pipe"))), "ready");
-    // The first is refused, which is told.
+    // The first is refused, which is reported.
     wait_until(|| client.call("TEST.CALLS MATCH LOCK.RENEW").matches("LOCK.RENEW").count() >= 3);
     job.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
     assert_eq!(job.wait().expect("it ends").code(), Some(3));

@@ -1,4 +1,5 @@
-//! Clients of three kinds contend for one key: SETNX with a timestamp, SET NX PX with a compare-and-delete, and `LOCK.*`.
+//! Three kinds of clients contend for one key: SETNX with a timestamp, SET NX PX with a compare-and-delete, and
+//! `LOCK.*`.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -11,12 +12,12 @@ use crate::harness::{Client, TestServer};
 const CLIENTS_OF_EACH_KIND: usize = 3;
 const TURNS: usize = 40;
 
-/// Deletes a key only if it holds a token.
+/// Script that deletes a key only if it contains a token.
 #[cfg(feature = "lua")]
 const RELEASE: [&str; 3] =
     ["EVAL", "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end", "1"];
 
-/// What only the holder of the lock may do.
+/// Data that only the holder of the lock may change.
 #[derive(Default)]
 struct Resource {
     inside: AtomicUsize,
@@ -32,7 +33,7 @@ impl Resource {
     }
 }
 
-/// Returns a timestamp of a lock that ends a minute from now: unlike those of all other clients.
+/// Returns the timestamp of a lock that ends in a minute, different from those of all other clients.
 fn timestamp(clock: &Clock, number: usize) -> i64 {
     (clock.now().wall_ms() + 60_000) * 1000 + number as i64
 }
@@ -43,7 +44,7 @@ fn has_ended(clock: &Clock, value: &str) -> bool {
     digits.parse::<i64>().is_ok_and(|timestamp| timestamp / 1000 < clock.now().wall_ms())
 }
 
-/// SETNX, and GETSET where the timestamp of the holder has passed.
+/// Acquires the lock by SETNX, or by GETSET if the timestamp of the holder has passed.
 fn acquire_by_timestamp(client: &mut Client, clock: &Clock, number: usize) {
     loop {
         if client.call(&format!("SETNX k {}", timestamp(clock, number))) == ":1" {
@@ -99,7 +100,7 @@ fn contend_by_lock(client: &mut Client, number: usize, resource: &Resource) {
 fn clients_of_all_patterns_exclude_each_other() {
     let server = TestServer::start_in_real_time();
     let (clock, resource) = (Clock::system(), Resource::default());
-    // A lock of a client that has died long ago: of those that take it over by GETSET, one gets it.
+    // The lock of a client that has died long ago: one of the clients that take it over by GETSET gets it.
     assert_eq!(server.client().call("SET k 1000000"), "+OK");
     let (all, have_taken_over) = (Barrier::new(3 * CLIENTS_OF_EACH_KIND), AtomicUsize::new(0));
     thread::scope(|scope| {

@@ -11,7 +11,7 @@ fn holder(server: &TestServer, key: &str) -> (Client, i64) {
     (client, id)
 }
 
-/// Lets a client wait for a lock with the token `new`.
+/// Queues a client for a lock with the token `new`.
 fn waits(server: &TestServer, client: Client, key: &str) -> Client {
     block(server, client, &format!("LOCK.ACQUIRE {key} new PX 1000 BLOCK 5000"))
 }
@@ -36,10 +36,10 @@ fn the_last_client_of_a_cycle_gets_an_error_at_once_that_names_locks_and_clients
     assert!(other.call(&format!("CLIENT LIST ID {three_id}")).contains(" lwait=0"));
     assert_eq!(locks_info(&mut other, "deadlocks_total"), 1);
     assert_eq!(locks_info(&mut other, "contended_total"), 3);
-    // It has been examined twice, and counts once.
+    // It was examined twice, and counts once.
     assert!(other.call("INFO commandstats").contains("cmdstat_lock.acquire:calls=4,"));
     assert!(other.call("INFO errorstats").contains("errorstat_DEADLOCK:count=1"));
-    // The others wait on, and are served when it gives its lock back.
+    // The others continue to wait, and are served when it releases its lock.
     assert_eq!(three.call("LOCK.RELEASE c of-c"), ":1");
     acquired(&mut two);
     assert_eq!(two.call("LOCK.RELEASE b of-b"), ":1");
@@ -65,7 +65,7 @@ fn a_client_that_waits_with_the_token_of_a_lock_is_its_holder_on_whatever_connec
     assert_eq!(locks_info(&mut other, "deadlocks_total"), 1);
 }
 
-/// Lets a new client wait with a token for a lock that may be released at any time.
+/// Queues a new client with a token for a lock that may be released at any time.
 fn wait_for_key(server: &TestServer, key: &str, token: &str) -> Client {
     server.client().int(&format!("LOCK.ACQUIRE {key} another PX 60000"));
     block(server, server.client(), &format!("LOCK.ACQUIRE {key} {token} PX 1000 BLOCK 0"))
@@ -87,7 +87,7 @@ fn a_client_that_waits_for_its_own_session_lock_under_another_token_is_a_cycle()
 fn who_can_still_be_served_waits() {
     let server = TestServer::start();
     let mut other = server.client();
-    // Held by tokens that nobody waits with, without sessions.
+    // Held by tokens without sessions that no client waits with.
     let (mut one, mut two) = (server.client(), server.client());
     one.int("LOCK.ACQUIRE a t1 PX 60000");
     two.int("LOCK.ACQUIRE b t2 PX 60000");
@@ -114,7 +114,7 @@ fn who_waits_for_permits_is_refused_only_if_those_that_can_be_given_back_are_too
     let _one = waits(&server, one, "k");
     let deadlock = format!("-DEADLOCK p held by client {first} waits for k held by client {second}");
     assert_eq!(two.call("LOCK.ACQUIRE p two PERMITS 3 PX 1000 BLOCK 0"), deadlock);
-    // One is free, and another one can be.
+    // One is free, and another can become free.
     let mut two = super::block(&server, two, "LOCK.ACQUIRE p two PERMITS 2 PX 1000 BLOCK 0");
     assert_eq!(three.call("LOCK.RELEASE p of-three"), ":1");
     super::acquired(&mut two);
@@ -284,7 +284,7 @@ fn a_place_that_is_kept_for_a_client_that_has_gone_is_in_no_cycle() {
     three.int("LOCK.ACQUIRE p of-three PERMITS 1 PX 60000");
     two.int("LOCK.ACQUIRE k of-two SESSION");
     let _one = waits(&server, one, "k");
-    // It would need a permit of the first one; who comes behind it would not.
+    // It would need a permit of the first one; the client behind it would not.
     let leaving = block(&server, server.client(), "LOCK.ACQUIRE p away PERMITS 3 SESSION BLOCK 0");
     let error = two.call("LOCK.ACQUIRE p two PERMITS 2 PX 1000 BLOCK 0");
     assert!(error.starts_with(&format!("-DEADLOCK p held by client {first} ")), "{error}");

@@ -1,4 +1,4 @@
-//! Locks over a restart, with what is known of them: from the append-only file, from snapshots, and at replicas.
+//! Locks and their records over a restart: from the append-only file, from snapshots, and at replicas.
 
 use std::mem::ManuallyDrop;
 use std::path::Path;
@@ -12,7 +12,7 @@ const COMMANDS: &[(&str, &str)] =
     &[("appendonly", "yes"), ("aof-use-rdb-preamble", "no"), ("session-grace-ms", "5000")];
 const SNAPSHOT: &[(&str, &str)] = &[("session-grace-ms", "5000")];
 
-/// Lets clients hold locks of every kind; returns what LOCK.INFO says of them.
+/// Makes clients hold locks of every kind; returns the output of LOCK.INFO for them.
 fn hold_all(server: &TestServer, client: &mut Client) -> Vec<String> {
     fence(client, "LOCK.ACQUIRE exclusive mine PX 60000 META note NOTIFY");
     fence(client, "LOCK.ACQUIRE shared one SHARED PX 50000");
@@ -33,7 +33,7 @@ fn hold_all(server: &TestServer, client: &mut Client) -> Vec<String> {
     described(client)
 }
 
-/// Returns what LOCK.INFO says of the locks of [`hold_all`], without the clients and what depends on the time.
+/// Returns the output of LOCK.INFO for the locks of [`hold_all`], without the clients and the times.
 fn described(client: &mut Client) -> Vec<String> {
     let mut said = Vec::new();
     for (db, key) in [(0, "exclusive"), (0, "shared"), (0, "pool"), (0, "plain"), (0, "overwritten"), (3, "elsewhere")]
@@ -52,7 +52,7 @@ fn described(client: &mut Client) -> Vec<String> {
     said
 }
 
-/// Returns the TTLs of the holders of a lock, in their order.
+/// Returns the TTLs of the holders of a lock in order.
 fn ttls(client: &mut Client, key: &str) -> Vec<i64> {
     let info = client.call(&format!("LOCK.INFO {key}"));
     let words: Vec<&str> = info.split(' ').collect();
@@ -60,7 +60,7 @@ fn ttls(client: &mut Client, key: &str) -> Vec<i64> {
     ttls.skip(1).map(|ttl| ttl.parse().expect("a number")).collect()
 }
 
-/// Stops a server, whether it notices or not, and starts another one with its files.
+/// Stops or kills a server, and starts another one with its files.
 fn restart(dir: &Path, server: TestServer, settings: &[(&str, &str)]) -> TestServer {
     server.end();
     start_in(dir, settings)
@@ -89,7 +89,7 @@ fn what_is_known_of_locks_is_there_after_a_restart() {
                 assert!(ttls.len() == 2 && ttls.iter().zip(expected).all(is_close), "{key}: {ttls:?}");
             }
             assert_eq!(locks_info(&mut client, "held"), 6);
-            // They are held as before: each holder by its token, and until its own deadline.
+            // They are held as before: each by its holder's token, and until its own deadline.
             client.expect(&[
                 ("LOCK.ACQUIRE shared w PX 1000", "$-1"),
                 ("LOCK.RELEASE shared two", ":1"),
@@ -170,7 +170,7 @@ fn a_replica_knows_of_locks_what_its_primary_does_and_ends_their_sessions_when_i
     assert_eq!(described(&mut there), before);
     assert!(there.call("LOCK.INFO early").contains("by-all-data"));
     assert_eq!(there.call("PTTL s"), ":-1");
-    // The end of a session at the primary, whose lock others hold, too.
+    // The end of a session at the primary, with a lock that others hold, too.
     assert_eq!(session.call("QUIT"), "+OK");
     wait_until(|| there.int("PTTL s") > 0);
     there.expect(&[("REPLICAOF NO ONE", "+OK"), ("EXISTS k", ":1"), ("LOCK.RELEASE shared two", ":1")]);
@@ -228,7 +228,7 @@ fn a_lock_that_was_taken_by_another_command_is_still_nobodys_after_a_restart() {
     let mut one = server.client();
     fence(&mut one, "LOCK.ACQUIRE k u SESSION");
     let _same_token = block(&server, server.client(), "LOCK.ACQUIRE k t PX 1000 BLOCK 0");
-    // Anybody may delete it, so this is no cycle.
+    // Any client may delete it, so this is no cycle.
     let _waits = block(&server, one, "LOCK.ACQUIRE plain u PX 1000 BLOCK 0");
 }
 

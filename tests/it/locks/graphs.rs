@@ -1,5 +1,5 @@
-//! Which clients are refused because they would wait for ever, against the [reference](super::reference), which looks at all
-//! who wait, and at what cost.
+//! Deadlock detection on random wait-for graphs, compared with the [reference](super::reference), which examines all
+//! waiters; and its cost.
 
 use super::reference::{Ask, Command, Mode, Model, Told};
 use super::{block, locks_info};
@@ -11,14 +11,14 @@ const CLIENTS: usize = 14;
 const SEEDS: u64 = 8;
 const STEPS: usize = 220;
 
-/// A client, its id, and whether it waits.
+/// Client with its id, and a flag for a waiting one.
 struct Party {
     client: Client,
     id: u64,
     waits: bool,
 }
 
-/// Returns a random way to ask for locks, with its text.
+/// Returns a random request for locks, with its text.
 fn ask(dice: &mut Dice, client: u64) -> (Ask, String) {
     let token = TOKENS[dice.roll(TOKENS.len() as u64) as usize];
     let key = dice.roll(KEYS) as usize;
@@ -94,7 +94,7 @@ fn of_random_clients_that_wait_for_each_other_those_are_refused_whom_a_search_of
     assert!(refused > 100 && waited > 300, "{refused} were refused, and {waited} have waited");
 }
 
-/// Reads what a client was told; returns whether it is that it would wait for ever.
+/// Reads the reply to a client; returns whether it is DEADLOCK.
 fn hear(party: &mut Party, told: &Told, story: &[String]) -> bool {
     let reply = party.client.reply();
     let is_right = match told {
@@ -108,7 +108,7 @@ fn hear(party: &mut Party, told: &Told, story: &[String]) -> bool {
     matches!(told, Told::Deadlock)
 }
 
-/// Returns how many steps it takes to let a client wait whose request has the number for `#`.
+/// Returns the number of examination steps for queueing a client whose request has the number in place of `#`.
 fn steps_of(server: &TestServer, admin: &mut Client, requests: &[&str], number: usize) -> (i64, Client) {
     let mut client = server.client();
     let requests: Vec<String> = requests.iter().map(|request| request.replace('#', &number.to_string())).collect();
@@ -123,7 +123,7 @@ fn steps_of(server: &TestServer, admin: &mut Client, requests: &[&str], number: 
 fn a_client_that_joins_a_long_queue_for_a_lock_whose_holder_waits_costs_as_much_as_the_first() {
     const WAITS: &str = "LOCK.ACQUIRE k of-# SESSION BLOCK 0";
     const SEVERAL: &str = "LOCK.ACQUIREMULTI 2 k other:# of-# SESSION BLOCK 0";
-    // Those who hold nothing, and those who hold something that nobody else wants.
+    // Clients that hold nothing, or hold a lock that no other client wants.
     for (requests, at_most) in [
         (&[WAITS][..], 0),
         (&[SEVERAL], 0),
@@ -139,7 +139,7 @@ fn a_client_that_joins_a_long_queue_for_a_lock_whose_holder_waits_costs_as_much_
             (0..150).map(|number| steps_of(&server, &mut admin, requests, number)).collect();
         let steps: Vec<i64> = queued.iter().map(|(steps, _)| *steps).collect();
         assert!(steps.iter().all(|steps| *steps <= at_most), "{requests:?}: {steps:?}");
-        // What they wait for is found out all the same.
+        // The number of waiters is known nevertheless.
         assert_eq!(locks_info(&mut admin, "waiting"), 151 + if requests == [SEVERAL] { 150 } else { 0 });
         assert_eq!(locks_info(&mut admin, "deadlocks_total"), 0);
     }

@@ -1,10 +1,10 @@
-//! Histories of locks under `kill -9`: clients take exclusive and shared locks, permits and both locks at once, while
-//! the server, a process with an append-only file and `appendfsync always`, is killed and started again and again. One
-//! order explains all replies: what was acknowledged is there after each start, and what was under way was done once or
-//! never.
+//! Histories of locks under `kill -9`: clients acquire exclusive and shared locks, permits and both locks at once,
+//! while the server, a process with an append-only file and `appendfsync always`, is killed and restarted again and
+//! again. One order explains all replies: acknowledged changes survive each start, and calls in flight were executed
+//! once or never.
 //!
-//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` how many there are of each kind. The requests are those of
-//! the seed; when the server dies is not.
+//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` the number of histories of each kind. The seed determines
+//! the requests, but not the time at which the server dies.
 
 mod object;
 
@@ -23,28 +23,28 @@ use crate::harness::{Client, Dice, PATIENCE, ReservedPort, encode, show, wait_un
 use crate::log::first_seed;
 use crate::process::{Process, binary};
 
-/// How many histories there are of each kind, unless `KEYLATCH_HISTORIES` says it.
+/// Number of histories of each kind, unless set by `KEYLATCH_HISTORIES`.
 const HISTORIES: u64 = 2;
 const CLIENTS: u64 = 5;
-/// How often the server is started before the last time.
+/// Number of starts of the server before the last one.
 const LIVES: u64 = 4;
-/// By how much the date and the time since the boot may differ unnoticed, over all starts.
+/// Tolerated difference between the date and the time since the boot, over all starts.
 const DRIFT_MS: i64 = 2000;
 
-/// What a history does.
+/// Parameters of a history.
 #[derive(Clone, Copy)]
 struct Plan {
-    /// All acquisitions are queued, or none is.
+    /// True if all acquisitions are queued; otherwise none is.
     waits: bool,
-    /// What belongs to a session stays until it is resumed.
+    /// True if the locks of a session stay until it is resumed.
     has_grace: bool,
 }
 
-/// What the clients of a history share.
+/// State shared by the clients of a history.
 struct Run {
     plan: Plan,
     addr: SocketAddr,
-    /// How often the server has died.
+    /// Number of times that the server has died.
     life: AtomicU64,
     ticks: AtomicU64,
     connections: AtomicU64,
@@ -53,7 +53,7 @@ struct Run {
     clock: Clock,
 }
 
-/// Ends the clients, also when the test fails.
+/// Guard that ends the clients, also when the test fails.
 struct Ending<'r>(&'r Run);
 
 impl Drop for Ending<'_> {
@@ -62,18 +62,18 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// A connection to one life of the server.
+/// Connection to one life of the server.
 struct Connection {
     life: u64,
     number: u64,
-    /// The server's number for it.
+    /// The server's id for it.
     id: String,
     client: Client,
     writer: TcpStream,
 }
 
 impl Connection {
-    /// Returns the reply to a request, unless the connection ends before.
+    /// Returns the reply to a request, unless the connection ends before it.
     fn call(&mut self, words: &str) -> Option<String> {
         let words: Vec<&str> = words.split(' ').collect();
         self.writer.write_all(&encode(&words)).ok()?;
@@ -86,7 +86,7 @@ impl Run {
         self.ticks.fetch_add(1, SeqCst)
     }
 
-    /// Connects to the server; `None` if it is down or loads, or dies meanwhile.
+    /// Connects to the server; `None` if it is down, loading, or dies meanwhile.
     fn connect(&self) -> Option<Connection> {
         let life = self.life.load(SeqCst);
         let stream = TcpStream::connect(self.addr).ok()?;
@@ -100,7 +100,7 @@ impl Run {
         (is_ready && self.life.load(SeqCst) == life).then_some(connection)
     }
 
-    /// Executes a request and records it; returns the connection if it lasts.
+    /// Executes and records a request; returns the connection if it survives.
     fn execute(&self, mut connection: Connection, request: Request) -> Option<Connection> {
         let (life, number, called) = (connection.life, connection.number, self.tick());
         let (reply, connection) = match &request {
@@ -118,7 +118,7 @@ impl Run {
         connection
     }
 
-    /// Closes a connection, and returns when the server has noticed; `None` if it dies before.
+    /// Closes a connection, and returns when the server has noticed; `None` if it dies before that.
     fn close(&self, connection: Connection) -> Option<String> {
         let (life, shown) = (connection.life, format!("CLIENT LIST ID {}", connection.id));
         drop(connection);
@@ -131,7 +131,7 @@ impl Run {
         is_there.map(|_| String::new())
     }
 
-    /// Lets a client do what it wants until the history is over.
+    /// Makes random requests until the history is over.
     fn work(&self, seed: u64) {
         let (mut dice, mut connection) = (Dice::new(seed), None);
         dice.roll(2);
@@ -157,7 +157,7 @@ impl Run {
             25 => Request::Get(key),
             26..=28 => Request::Info(key),
             29..=30 => Request::Resume(token),
-            // The session of one that closes with a grace is resumed, or not.
+            // The session of a connection that closes with a grace is resumed, or not.
             _ if self.plan.has_grace => Request::Get(key),
             _ => Request::Close,
         }
@@ -177,7 +177,7 @@ impl Run {
         Request::Acquire { key, token, mode, is_session: dice.roll(3) == 0, block_ms }
     }
 
-    /// Kills the server, and records it.
+    /// Kills the server, and records that.
     fn kill(&self, mut process: Process) {
         let (life, called) = (self.life.load(SeqCst), self.tick());
         process.signal("KILL");
@@ -187,13 +187,13 @@ impl Run {
         self.life.store(life + 1, SeqCst);
     }
 
-    /// Counts the operations that were answered.
+    /// Counts the answered operations.
     fn answered(&self) -> usize {
         self.spans.lock().expect("no poison").iter().filter(|span| span.reply.is_some()).count()
     }
 }
 
-/// Returns a request as it is sent.
+/// Returns the text of a request.
 fn words(request: &Request) -> String {
     match *request {
         Request::Acquire { key, token, mode, is_session, block_ms } => {
@@ -231,7 +231,7 @@ fn start(dir: &Path, port: &ReservedPort, plan: Plan) -> Process {
     process
 }
 
-/// Runs a history; returns what was done.
+/// Runs a history; returns its operations.
 fn run(seed: u64, plan: Plan) -> Vec<Span> {
     let (dir, port) = (tempfile::tempdir().expect("a temporary directory"), ReservedPort::new());
     let run = Run {
@@ -272,7 +272,7 @@ fn run(seed: u64, plan: Plan) -> Vec<Span> {
     spans
 }
 
-/// Runs histories of a kind, and shows figures if somebody has asked for a number of them.
+/// Runs histories of a kind, and prints counts if a number of histories was requested.
 fn run_all(plan: Plan) {
     let asked = std::env::var("KEYLATCH_HISTORIES").ok();
     let count = asked.as_ref().map_or(HISTORIES, |text| text.parse().expect("a number"));
@@ -298,7 +298,7 @@ fn run_all(plan: Plan) {
     }
 }
 
-/// Returns the first operation whose reply has no explanation, if those that were answered later may have any reply.
+/// Returns the first operation whose reply has no explanation, if later replies are ignored.
 fn first_unexplained(spans: &[Span]) -> Option<Span> {
     let mut answered: Vec<&Span> = spans.iter().filter(|span| span.reply.is_some()).collect();
     answered.sort_by_key(|span| span.reply.as_ref().map(|(tick, _)| *tick));
@@ -314,7 +314,7 @@ fn first_unexplained(spans: &[Span]) -> Option<Span> {
     answered.into_iter().find(|last| !explains(last)).cloned()
 }
 
-/// Shows a history, an operation on each line.
+/// Formats a history, with an operation on each line.
 fn shown(spans: &[Span]) -> String {
     spans.iter().map(|span| format!("\n{span:?}")).collect()
 }
@@ -334,8 +334,8 @@ fn one_order_explains_it_also_where_sessions_survive_the_kill() {
     run_all(Plan { waits: false, has_grace: true });
 }
 
-/// Turns operations of the first life and the next one, each `(called, replied, request, reply)`, into spans; one with
-/// the reply `?` is uncertain. The server dies at 100.
+/// Converts operations of the first life and the next one, each `(called, replied, request, reply)`, into spans; one
+/// with the reply `?` is uncertain. The server dies at 100.
 fn spans(operations: &[(u64, u64, Request, &str)]) -> Vec<Span> {
     let span = |(called, replied, request, reply): &(u64, u64, Request, &str)| {
         let (life, reply) = (u64::from(*called > 100), (*reply != "?").then(|| (*replied, (*reply).to_owned())));

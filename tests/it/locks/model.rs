@@ -1,14 +1,13 @@
-//! Random commands on locks, closing connections and time, against a simple model of what each of them does, the
+//! Random commands on locks, closing connections and time, compared with a simple model of their effects, the
 //! [reference](super::reference).
 //!
-//! The clock is a manual one, and one thing happens at a time, so every reply and the whole state are known: who holds
-//! which lock since when and until when, and who waits for it in which order. `KEYLATCH_LOCK_SEED` replays one seed;
-//! with `KEYLATCH_HISTORIES` it is the first one of so many.
+//! The clock is a manual one, and the events happen one at a time, so every reply and the whole state are known: the
+//! holders of each lock with their begin and end, and the waiters in order. `KEYLATCH_LOCK_SEED` replays one seed; with
+//! `KEYLATCH_HISTORIES` it is the first of this many seeds.
 //!
-//! A server with files is also stopped or killed, and started again some time later, with a grace for sessions or
-//! without.
+//! A server with files is also stopped or killed, and restarted some time later, with or without a grace for sessions.
 //!
-//! The same commands go to the servers of a cluster, each client to one of them. Nobody waits for time to pass there.
+//! The same commands go to the servers of a cluster, each client to one of them. No test waits for time to pass there.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,27 +27,27 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 const TOKENS: [&str; 4] = ["t", "u", "v", "w"];
 const CLIENTS: usize = 6;
 const SEEDS: u64 = 12;
-/// Those of session-grace-ms.
+/// Values of session-grace-ms.
 const GRACES_MS: [u64; 3] = [0, 6, 30];
-/// With restarts.
+/// Number of seeds with restarts.
 const RESTARTED_SEEDS: u64 = 10;
 const STEPS: usize = 250;
-/// By how much the ids of the clients of two servers differ in the model.
+/// Difference between the client ids of two servers in the model.
 const IDS_OF_A_SERVER: u64 = 1_000_000;
 
-/// A connection and its number in the model.
+/// Connection with its number in the model.
 struct Connection {
     id: u64,
-    /// The server that it is a connection of.
+    /// Index of its server.
     server: usize,
     client: Client,
     is_blocked: bool,
 }
 
-/// The files of a server that is restarted.
+/// Files of a server that is restarted.
 struct Files {
     disk: SimulatedDisk,
-    /// Settings that say which files there are.
+    /// Settings for the kind of files.
     settings: [(&'static str, &'static str); 3],
 }
 
@@ -67,7 +66,7 @@ impl Files {
         self.settings[0].1 == "yes"
     }
 
-    /// Starts a server with the files, so many milliseconds after the first one was.
+    /// Starts a server with the files, this many milliseconds after the first one.
     fn start(&self, now_ms: u64, grace_ms: u64) -> TestServer {
         let clock = Clock::manual();
         clock.set_wall_ms(BEGIN_MS + now_ms as i64);
@@ -78,20 +77,20 @@ impl Files {
     }
 }
 
-/// The model beside the server.
+/// Comparison of the model with the server.
 struct Run {
     servers: Vec<TestServer>,
     admins: Vec<Client>,
-    /// The numbers of the servers as LOCK.INFO shows them, if they serve a cluster.
+    /// Names of the servers in LOCK.INFO, if they serve a cluster.
     processes: Vec<String>,
     connections: Vec<Connection>,
     model: Model,
-    /// The fences that clients were told.
+    /// Fences that clients were told.
     fences: BTreeMap<Fence, i64>,
     greatest: i64,
     dice: Dice,
     files: Option<Files>,
-    /// What has happened, for the message of a failure.
+    /// Events so far, for the message of a failure.
     story: Vec<String>,
 }
 
@@ -104,7 +103,7 @@ impl Run {
         let processes = admins.iter_mut().filter_map(|admin| {
             let process = |info: &str| Some(info.split_once("engine_process:")?.1.split(' ').next()?.to_owned());
             process(&admin.call("INFO engine"))?;
-            // It has none before it is registered.
+            // A client has no id before it is registered.
             let mut number = String::new();
             wait_until(|| {
                 number = process(&admin.call("INFO engine")).unwrap_or_default();
@@ -117,7 +116,7 @@ impl Run {
         Run { servers, admins, processes, connections, model, fences, greatest, dice, files, story }
     }
 
-    /// Begins with a server that has files.
+    /// Starts with a server that has files.
     fn with_files(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let (files, grace_ms) = (Files::new(&mut dice), GRACES_MS[dice.roll(3) as usize]);
@@ -131,7 +130,7 @@ impl Run {
         !self.processes.is_empty()
     }
 
-    /// Returns a time in milliseconds as it is named in commands: in a cluster none passes while the test runs.
+    /// Returns the time in milliseconds for a command: in a cluster no time passes while the test runs.
     fn named_ms(&self, ms: u64) -> u64 {
         if self.is_clustered() { ms * 1_000_000 } else { ms }
     }
@@ -145,7 +144,7 @@ impl Run {
         choices[self.dice.roll(choices.len() as u64) as usize]
     }
 
-    /// Returns a command and its text.
+    /// Returns a random command and its text.
     fn command(&mut self, client: u64) -> (usize, Command, String) {
         let (key, token) = (self.dice.roll(KEYS.len() as u64) as usize, self.pick(&TOKENS));
         let (name, even) = (KEYS[key], 2 * (1 + self.dice.roll(10)));
@@ -192,7 +191,7 @@ impl Run {
         let until_ms = block.map(|ms| (ms > 0).then_some(now_ms + ms));
         let away = self.model.waiting.iter().find(|ask| ask.is_away());
         let away = away.map(|ask| (ask.token, (ask.mode, ask.keys.clone())));
-        // A client that comes back asks for the same.
+        // A client that comes back makes the same request.
         let is_back = away.is_some() && self.dice.roll(3) == 0;
         let (token, (mode, keys)) = away.filter(|_| is_back).unwrap_or_else(|| (token, self.mode(key)));
         let names: Vec<&str> = keys.iter().map(|key| KEYS[*key]).collect();
@@ -214,7 +213,7 @@ impl Run {
         (key, Command::Acquire(ask), text)
     }
 
-    /// Returns a way to ask for a lock, and for which.
+    /// Returns a random mode for a lock, and the keys.
     fn mode(&mut self, key: usize) -> (Mode, Vec<usize>) {
         let others = [(key + 1) % KEYS.len(), (key + 2) % KEYS.len()];
         match self.dice.roll(12) {
@@ -231,7 +230,7 @@ impl Run {
         }
     }
 
-    /// Does something; returns false if the model does not know its outcome.
+    /// Makes a random step; returns false if the model does not know its outcome.
     fn step(&mut self) -> bool {
         if self.files.is_some() && self.dice.roll(40) == 0 {
             if !self.restart() {
@@ -266,7 +265,7 @@ impl Run {
         }
         let Some(told) = told else {
             self.connections[at].is_blocked = true;
-            // It is marked as one that waits for a lock before it is queued, and as blocked at the same moment.
+            // A waiter is marked as waiting for a lock before it is queued, and as blocked at the same time.
             let waits = || wait_until(|| self.is_listed(at, " lwait=1") && self.is_listed(at, " flags=b "));
             return catch_unwind(AssertUnwindSafe(waits)).unwrap_or_else(|_| panic!("no wait: {:#?}", self.story));
         };
@@ -285,8 +284,8 @@ impl Run {
         self.model.close(old);
     }
 
-    /// Stops the server, or kills it, and starts another one with its files; returns false if it is not known what is
-    /// in them.
+    /// Stops or kills the server, and starts another one with its files; returns false if the contents of the files are
+    /// unknown.
     fn restart(&mut self) -> bool {
         let (is_killed, is_rewritten) = (self.dice.roll(2) == 0, self.dice.roll(3) == 0);
         let (down_ms, grace_ms) = (2 * self.dice.roll(8), self.pick(&GRACES_MS));
@@ -295,7 +294,7 @@ impl Run {
             assert!(admin.call("BGREWRITEAOF").starts_with('+'));
             wait_until(|| admin.info("aof_rewrite_in_progress") == "0");
         }
-        // What is not durable may be lost.
+        // Changes that are not durable may be lost.
         let (durable, reply) = if files.is_log() { ("WAITAOF 1 0 0", "*2 :1 :0") } else { ("SAVE", "+OK") };
         if is_killed || !files.is_log() {
             assert_eq!(admin.call(durable), reply);
@@ -304,12 +303,12 @@ impl Run {
             files.disk = files.disk.kill();
         }
         self.servers.drain(..).for_each(TestServer::end);
-        // As connections end one after the other, a client may have been served that was the next one then.
+        // As connections end one after the other, a client may have been served that was next at that time.
         let mut blocked = self.connections.iter_mut().filter(|connection| connection.is_blocked && !is_killed);
         if blocked.any(|connection| connection.client.read_raw().is_some()) {
             return false;
         }
-        // A snapshot is of before the stop.
+        // A snapshot was made before the stop.
         self.model.restart(is_killed || !files.is_log(), down_ms, grace_ms);
         let how = if is_killed { "killed" } else { "stopped" };
         let rewritten = if is_rewritten { "rewritten, " } else { "" };
@@ -330,7 +329,7 @@ impl Run {
         self.model.told.push((id, text("-UNBLOCKED client unblocked via CLIENT UNBLOCK")));
     }
 
-    /// Lets time pass until something happens, or for a short while, and in any case to an even time.
+    /// Advances time to the next event, or for a short while, and in any case to an even time.
     fn pass(&mut self) {
         let target = self.model.now_ms + 2 * (1 + self.dice.roll(8));
         loop {
@@ -345,7 +344,7 @@ impl Run {
         }
     }
 
-    /// Reads what blocked clients were told.
+    /// Reads the replies to blocked clients.
     fn hear(&mut self) {
         for (id, told) in std::mem::take(&mut self.model.told) {
             let at = self.connections.iter().position(|connection| connection.id == id).expect("it is connected");
@@ -378,10 +377,10 @@ impl Run {
         assert!(is_right, "{reply} and not {told:?}: {:#?}", self.story);
     }
 
-    /// Returns whether a fence is the one with this number, or may be if it is new.
+    /// Returns whether a fence is the one with this number, or may be if the number is new.
     fn is_fence(&mut self, number: Fence, fence: &str) -> bool {
         let fence: i64 = fence.parse().unwrap_or(0);
-        // A new one is greater than all that were known before the command.
+        // A new fence is greater than all that were known before the command.
         let is_new = !self.fences.contains_key(&number);
         let is_taken = self.fences.iter().any(|(other, taken)| *other != number && *taken == fence);
         let known = *self.fences.entry(number).or_insert(fence);
@@ -391,7 +390,7 @@ impl Run {
     /// Compares the state of the server with the model's.
     fn compare(&mut self) {
         if self.is_clustered() {
-            // A server follows what ends with a connection soon after.
+            // A server processes the end of a connection a little later.
             wait_until(|| (0..self.servers.len()).all(|server| self.said(server) == self.expected()));
         }
         for server in 0..self.servers.len() {
@@ -399,21 +398,21 @@ impl Run {
         }
     }
 
-    /// Returns what a server says of all locks.
+    /// Returns a server's description of all locks.
     fn said(&mut self, server: usize) -> (Vec<String>, [i64; 2]) {
         let admin = &mut self.admins[server];
         let locks = KEYS.map(|name| described(&admin.frame(&["LOCK.INFO", name]), &self.processes));
         (locks.to_vec(), ["held", "waiting"].map(|name| locks_info(admin, name)))
     }
 
-    /// Returns what a server is to say of all locks.
+    /// Returns the model's description of all locks.
     fn expected(&self) -> (Vec<String>, [i64; 2]) {
         let held = self.model.values.values().filter(|value| !value.holders.is_empty()).count();
         let waiting: usize = self.model.waiting.iter().map(|ask| ask.keys.len()).sum();
         ((0..KEYS.len()).map(|key| self.shown(key)).collect(), [held as i64, waiting as i64])
     }
 
-    /// Returns what LOCK.INFO is to say of a key, in the form of [`described`].
+    /// Returns the model's description of a key, in the form of [`described`].
     fn shown(&self, key: usize) -> String {
         let now_ms = self.model.now_ms;
         let time = |ms: u64| if self.is_clustered() { "?".to_owned() } else { ms.to_string() };
@@ -477,8 +476,8 @@ fn field<'a>(map: &'a Frame, name: &str) -> &'a Frame {
     &at.unwrap_or_else(|| panic!("no {name} in {map:?}"))[1]
 }
 
-/// Shows what LOCK.INFO says of a lock, of its holders, and of the clients in the queue, with how long they wait. Of
-/// a cluster no times are shown.
+/// Formats the reply of LOCK.INFO for a lock, its holders, and its waiters with their waiting times. Times are left out
+/// in a cluster.
 fn described(info: &Frame, processes: &[String]) -> String {
     if *info == Frame::NullArray {
         return "none".to_owned();
@@ -500,7 +499,7 @@ fn described(info: &Frame, processes: &[String]) -> String {
     let words = |map: &Frame, names: &[&str]| names.iter().map(|name| shown(map, name)).collect::<Vec<_>>().join(" ");
     let mut text = words(info, &["token", "fence", "pttl", "mode", "permits", "free"]);
     let Frame::Array(holders) = field(info, "holders") else { panic!("{info:?}") };
-    // Of a lock that was taken by another command no holder is known.
+    // A lock that was acquired by another command has no known holder.
     for holder in holders.iter().filter(|holder| *field(holder, "fence") != Frame::Null) {
         let names = ["token", "fence", "pttl", "age-ms", "client-id", "session", "permits"];
         text.push_str(&format!(" [{}]", words(holder, &names)));
@@ -527,7 +526,7 @@ fn random_commands_and_restarts_with_files_do_what_the_model_says() {
     }
 }
 
-/// Returns the seeds to try: so many, unless others are asked for.
+/// Returns the seeds to try: this many, unless others are requested.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let (first, asked) = (number("KEYLATCH_LOCK_SEED"), number("KEYLATCH_HISTORIES"));
@@ -535,7 +534,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
     begin..begin + asked.unwrap_or(if first.is_some() { 1 } else { count })
 }
 
-/// Executes random commands, and lets everybody in the end be served who waits.
+/// Executes random commands, and serves all waiters in the end.
 fn try_commands(seed: u64, mut run: Run, steps: usize) {
     if !(0..steps).all(|_| run.step()) {
         return;

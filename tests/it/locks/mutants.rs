@@ -1,18 +1,18 @@
-//! The lists of mutants in `tests/mutants/`, of the rules of locks and of what keeps data: that they fit the source. Whether
-//! tests notice them is shown by `tests/mutants/run.py`, which builds them.
+//! The lists of mutants in `tests/mutants/`, of the rules of locks and of persistence, must fit the source.
+//! `tests/mutants/run.py` builds them and shows that tests detect them.
 
 use std::collections::HashSet;
 use std::fs;
 
 use crate::tidy::root;
 
-/// The lists, and how many mutants each has at least.
+/// Lists, with the minimum number of mutants of each.
 const LISTS: [(&str, usize); 3] = [("locks", 25), ("safety", 52), ("helpers", 8)];
 
-/// A change of a file: its path, a text, and what replaces it.
+/// Change of a file: its path, a text, and its replacement.
 type Change = (String, Vec<String>, Vec<String>);
 
-/// Reads a list: the mutants, each with its changes.
+/// Reads the mutants of a list, each with its changes.
 fn mutants(list: &str) -> Vec<(String, Vec<Change>)> {
     let list = fs::read_to_string(root().join(format!("tests/mutants/{list}.txt"))).expect("the list");
     let mut mutants: Vec<(String, Vec<Change>)> = Vec::new();

@@ -1,9 +1,9 @@
-//! Semaphores: locks that are held by as many as there are permits.
+//! Semaphores: locks with as many holders as there are permits.
 
 use super::{acquired, block, fence, locks_info};
 use crate::harness::{Client, TestServer};
 
-/// Lets a new client wait for permits of `k`.
+/// Queues a new client for permits of `k`.
 fn wait_for(server: &TestServer, token: &str, permits: &str) -> Client {
     block(server, server.client(), &format!("LOCK.ACQUIRE k {token} PERMITS {permits} PX 60000 BLOCK 0"))
 }
@@ -76,7 +76,7 @@ fn permits_are_given_in_order_of_arrival_also_to_those_who_need_fewer() {
     fence(&mut one, "LOCK.ACQUIRE k a PERMITS 2 OF 4 PX 60000");
     let mut three = wait_for(&server, "b", "3");
     let (mut first, mut second) = (wait_for(&server, "c", "1"), wait_for(&server, "d", "1 OF 4"));
-    // Two are free, but one that needs three is before.
+    // Two permits are free, but a client that needs three is first in the queue.
     other.expect(&[("LOCK.ACQUIRE k e PERMITS 1 PX 1000", "$-1"), ("LOCK.RELEASE k a", ":1")]);
     let fences = [acquired(&mut three), acquired(&mut first)];
     assert!(fences[0] < fences[1]);
@@ -111,7 +111,7 @@ fn a_session_that_holds_permits_by_several_tokens_gives_all_of_them_back_when_it
     for token in 0..9 {
         fence(&mut dying, &format!("LOCK.ACQUIRE k {token} PERMITS 1 OF 9 SESSION"));
     }
-    // What it has released itself is not all that it holds.
+    // The permit that it has released itself is not all that it holds.
     assert_eq!(dying.call("LOCK.RELEASE k 0"), ":1");
     let mut waiting = wait_for(&server, "d", "9");
     drop(dying);
@@ -128,7 +128,7 @@ fn a_semaphore_can_be_resized_while_it_is_held() {
     let mut greedy = wait_for(&server, "c", "3");
     client.expect(&[("LOCK.RESIZE k 5", ":1"), ("GET k", "$9 permits:5"), ("PTTL k", ":60000")]);
     acquired(&mut waiting);
-    // None is taken away, and who asks for more than there are is told.
+    // No permit is taken away, and a client that asks for more than the size gets an error.
     client.expect(&[("LOCK.RESIZE k 2", ":1"), ("GET k", "$9 permits:2")]);
     assert_eq!(greedy.reply(), "-ERR the semaphore has 2 permits");
     let info = client.call("LOCK.INFO k");
@@ -162,7 +162,7 @@ fn who_waits_without_naming_the_size_makes_the_semaphore_that_it_waited_for() {
     assert_eq!(client.call("DEL k"), ":1");
     acquired(&mut waiting);
     assert_eq!(client.call("GET k"), "$9 permits:3");
-    // One that waits for more than a later semaphore has is told so.
+    // A client that waits for more permits than the new size gets an error.
     let mut greedy = wait_for(&server, "c", "2");
     let mut alone = block(&server, server.client(), "LOCK.ACQUIRE k d PX 1000 BLOCK 0");
     client.expect(&[("LOCK.RESIZE k 1", ":1")]);

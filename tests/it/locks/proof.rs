@@ -1,14 +1,14 @@
 //! A hundred clients contend for one lock and die at random, in real time, and the recorded history is checked.
 //!
 //! A client dies while it waits or while it holds the lock: its connection is closed, or its sending side alone, or its
-//! lock expires. Every attempt is one connection, so the server's id names it.
+//! lock expires. Every attempt is one connection, so the server's id identifies it.
 //!
-//! A general search for a linearization is not needed. The lock's fences give the order of all acquisitions, so there is
-//! one candidate, and it is valid if it contradicts no order that was observed: no acquisition had returned before one
-//! with a smaller fence was called, and no lock was released, by a call that succeeded, after a later one was acquired.
-//! Of those in line, the order in which LOCK.INFO has shown them must be that of their fences.
+//! A general search for a linearization is not needed. The lock's fences give the order of all acquisitions, so there
+//! is one candidate, and it is valid if it contradicts no observed order: no acquisition had returned before one with a
+//! smaller fence was called, and no lock was released, by a call that succeeded, after a later one was acquired. The
+//! order of the waiters in LOCK.INFO must be the order of their fences.
 //!
-//! `KEYLATCH_LOCK_SECONDS` makes it run for so long, such as an hour; `KEYLATCH_LOCK_SEED` repeats the decisions of the
+//! `KEYLATCH_LOCK_SECONDS` sets the duration, such as an hour; `KEYLATCH_LOCK_SEED` repeats the decisions of the
 //! clients.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,19 +22,19 @@ use super::locks_info;
 use crate::harness::{Dice, TestServer, wait_until};
 
 const CLIENTS: u64 = 100;
-/// How many attempts each client makes, unless a time is given.
+/// Number of attempts of each client, unless a duration is set.
 const ATTEMPTS: u64 = 10;
 
-/// An acquisition of the lock, with ticks of a shared counter.
+/// Acquisition of the lock, with ticks of a shared counter.
 #[derive(Clone, Debug)]
 struct Hold {
     client: u64,
     fence: i64,
     called: u64,
     returned: u64,
-    /// When the holder began to release it, by a call that has succeeded.
+    /// Time when the holder began to release the lock, by a call that has succeeded.
     released: Option<u64>,
-    /// When the holder knew that the release was done.
+    /// Time when the holder knew that the release was done.
     ended: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ struct Hold {
 struct History {
     ticks: AtomicU64,
     holds: Mutex<Vec<Hold>>,
-    /// The lines that LOCK.INFO has shown, without repetitions.
+    /// Queues that LOCK.INFO has shown, without repetitions.
     lines: Mutex<BTreeSet<Vec<u64>>>,
 }
 
@@ -52,7 +52,7 @@ impl History {
     }
 }
 
-/// How an attempt ends.
+/// End of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Release,
@@ -62,7 +62,7 @@ enum End {
     HalfClose,
     /// The lock has a short TTL and no session, and its holder does nothing.
     Expire,
-    /// The client closes its connection without waiting for the lock.
+    /// The client closes its connection while it waits for the lock.
     CloseWaiting,
 }
 
@@ -114,7 +114,7 @@ fn attempt(server: &TestServer, history: &History, dice: &mut Dice) {
     history.holds.lock().expect("no poison").push(hold);
 }
 
-/// Notes who is in line, again and again.
+/// Records the queue repeatedly.
 fn observe(server: &TestServer, history: &History, is_over: &AtomicBool) {
     let mut client = server.client();
     while !is_over.load(SeqCst) {
@@ -144,8 +144,8 @@ fn check_order(holds: &mut [Hold]) {
     }
 }
 
-/// Asserts that those in line have acquired the lock in the order in which they were shown; returns how many pairs were
-/// compared.
+/// Asserts that the waiters have acquired the lock in the order in which they were shown; returns the number of
+/// compared pairs.
 fn check_lines(holds: &[Hold], lines: &BTreeSet<Vec<u64>>) -> usize {
     let fences: BTreeMap<u64, i64> = holds.iter().map(|hold| (hold.client, hold.fence)).collect();
     let mut compared = 0;
@@ -175,7 +175,7 @@ fn a_hundred_clients_that_die_at_random_hold_a_lock_one_after_the_other() {
         let ended = thread::scope(|scope| {
             let observer = scope.spawn(|| observe(&server, &history, &is_over));
             let clients: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(move || contend(number))).collect();
-            // All of them end: nobody in line is forgotten.
+            // All of them end: no waiter is forgotten.
             let ended = clients.into_iter().map(|client| client.join().is_ok()).collect::<Vec<bool>>();
             is_over.store(true, SeqCst);
             observer.join().expect("the observer ends well");
@@ -187,7 +187,7 @@ fn a_hundred_clients_that_die_at_random_hold_a_lock_one_after_the_other() {
         check_order(&mut holds);
         acquired += holds.len();
         compared += check_lines(&holds, &history.lines.into_inner().expect("no poison"));
-        // No lock is left behind by the dead, and nobody waits for one.
+        // The dead have left no lock, and no client waits for one.
         wait_until(|| admin.call("EXISTS lock") == ":0");
         assert_eq!(["held", "waiting"].map(|name| locks_info(&mut admin, name)), [0, 0]);
         rounds += 1;

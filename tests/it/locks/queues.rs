@@ -1,4 +1,4 @@
-//! The queue for a lock: who comes next, when several locks become free at once, and on several workers.
+//! The queue for a lock: the order of grants, several locks that become free at once, and several workers.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
@@ -22,7 +22,7 @@ fn locks_that_one_command_frees_are_handed_over_in_the_order_in_which_those_in_l
     }
 }
 
-/// Sets a flag, also when the test fails: others wait for it.
+/// Guard that sets a flag, also when the test fails, because other threads wait for the flag.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

@@ -1,14 +1,15 @@
-//! What `LOCK.*` and ordinary commands do to locks, in a simple form: the reference of the [model](super::model).
+//! A simple implementation of the effects of `LOCK.*` and ordinary commands on locks: the reference of the
+//! [model](super::model).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A fence, by the order in which locks were acquired; its number is known once a client was told.
+/// Fence, numbered by the order of acquisitions; its value is known once it was in a reply.
 pub type Fence = usize;
 
-/// Stands for the clients of before a restart.
+/// Stand-in for the clients of before a restart.
 const FORMER: u64 = 0;
 
-/// What a client is told.
+/// Reply to a client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     Text(String),
@@ -19,7 +20,7 @@ pub enum Told {
     Keys(BTreeSet<usize>),
 }
 
-/// How a lock is asked for; a semaphore's size is the one of OF, or what it had when the client began to wait.
+/// Mode in which a lock is requested. A semaphore's size is that of OF, or its size when the client began to wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
     Alone,
@@ -28,7 +29,7 @@ pub enum Mode {
     Permits(u64, Option<u64>),
 }
 
-/// LOCK.ACQUIRE or LOCK.ACQUIREMULTI.
+/// Request of LOCK.ACQUIRE or LOCK.ACQUIREMULTI.
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub client: u64,
@@ -37,10 +38,10 @@ pub struct Ask {
     pub mode: Mode,
     pub px: Option<u64>,
     pub is_session: bool,
-    /// Until when it waits, at most; `None` if it does not wait, and `Some(None)` if for ever.
+    /// End of the wait; `None` if the client does not wait, `Some(None)` if it waits for ever.
     pub until_ms: Option<Option<u64>>,
     pub since_ms: u64,
-    /// Until when the place of a client is kept that is away.
+    /// End of the reserved place of a client that is away.
     pub kept_until_ms: Option<u64>,
 }
 
@@ -49,7 +50,7 @@ impl Ask {
         self.kept_until_ms.is_some()
     }
 
-    /// Returns whether another one asks for the same.
+    /// Returns whether another request is the same.
     fn is_same(&self, other: &Ask) -> bool {
         let is_same_mode = match (self.mode, other.mode) {
             (Mode::Permits(count, _), Mode::Permits(others, _)) => count == others,
@@ -59,7 +60,7 @@ impl Ask {
     }
 }
 
-/// A command of a client that is not blocked.
+/// Command of a client that is not blocked.
 #[derive(Clone, Debug)]
 pub enum Command {
     Acquire(Ask),
@@ -82,28 +83,28 @@ pub enum Command {
     Reset,
 }
 
-/// A holder; of a plain lock there is none.
+/// Holder of a lock; a plain lock has none.
 #[derive(Clone, Debug)]
 pub struct Holder {
     pub token: String,
     pub fence: Fence,
     pub since_ms: u64,
-    /// The numbers of connections.
+    /// Number of the connection.
     pub client: Option<u64>,
     pub session: Option<u64>,
     pub permits: u64,
-    /// Of one of several.
+    /// Deadline of one of several holders.
     pub deadline_ms: Option<u64>,
 }
 
-/// How a lock is held.
+/// Kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// By one client at most, whose token is the value.
+    /// One holder at most, whose token is the value.
     Exclusive,
-    /// By readers, since a time and with a fence.
+    /// Readers, since a time and with a fence.
     Shared(u64, Fence),
-    /// By those who have permits, since a time, of so many.
+    /// Holders of permits, since a time, with the total number of permits.
     Permits(u64, u64),
 }
 
@@ -125,14 +126,15 @@ enum Standing {
 pub struct Model {
     pub now_ms: u64,
     pub values: BTreeMap<usize, Value>,
-    /// Those who wait, in order of arrival.
+    /// Waiters in order of arrival.
     pub waiting: Vec<Ask>,
-    /// The keys whose queues may be served.
+    /// Keys whose queues may be served.
     ready: BTreeSet<usize>,
     pub fences: usize,
-    /// What clients are told that were blocked.
+    /// Replies to blocked clients.
     pub told: Vec<(u64, Told)>,
-    /// How long what belongs to a session stays after its connection, and the clients of which it does, until when.
+    /// Time for which the locks of a session stay after its connection, and the clients with such locks, with their
+    /// end.
     pub grace_ms: u64,
     departed: Vec<(u64, u64)>,
 }
@@ -145,7 +147,7 @@ fn number(is_so: bool) -> Told {
     text(if is_so { ":1" } else { ":0" })
 }
 
-/// Returns the later one of two times, one of which may be never.
+/// Returns the later of two times; `None` is never.
 fn later(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.zip(other).map(|(one, other)| one.max(other))
 }
@@ -180,17 +182,17 @@ impl Model {
         self.ready.insert(key);
     }
 
-    /// Sets a value: an exclusive lock stays one if it still has its token.
+    /// Sets a value: an exclusive lock stays one if the value is still its token.
     fn set(&mut self, key: usize, text: &str, deadline_ms: Option<u64>) {
         let before = self.values.remove(&key).filter(|value| value.text == text && value.kind == Kind::Exclusive);
         let holders = before.map_or_else(Vec::new, |value| value.holders);
         self.values.insert(key, Value { holders, ..Value::plain(text, deadline_ms) });
         if self.queue(key).any(|ask| ask.mode == Mode::Several && ask.token == text) {
-            self.ready.insert(key); // who waits for others, too, has this one now
+            self.ready.insert(key); // a waiter for several locks may hold this one now
         }
     }
 
-    /// Removes the holders of a lock for whom this holds.
+    /// Removes the holders of a lock that match.
     fn end_holders(&mut self, key: usize, is_over: impl Fn(&Holder) -> bool) {
         let Some(value) = self.values.get_mut(&key) else { return };
         let before = value.holders.len();
@@ -206,7 +208,7 @@ impl Model {
         }
     }
 
-    /// Returns the record of the holder of a lock with a token, making one of a plain lock.
+    /// Returns the record of the holder of a lock with a token, and creates one for a plain lock.
     fn record(&mut self, key: usize, token: &str) -> &mut Holder {
         let (fence, now_ms) = (self.fences, self.now_ms);
         let value = self.values.get_mut(&key).expect("it exists");
@@ -234,7 +236,7 @@ impl Model {
         })
     }
 
-    /// Returns what a key is to a client: at its request, or with its place among those who wait.
+    /// Returns the availability of a key for a client: at its request, or with its place in the queue.
     fn standing(&self, key: usize, ask: &mut Ask, place: Option<usize>) -> Result<Standing, Told> {
         let is_turn = self.is_first(key, place.unwrap_or(self.waiting.len()));
         let free = |fits: bool| if fits && is_turn { Standing::Free } else { Standing::Taken };
@@ -267,12 +269,12 @@ impl Model {
         }
     }
 
-    /// Returns whether nobody waits for a key before a place.
+    /// Returns whether no client waits for a key before a place.
     fn is_first(&self, key: usize, place: usize) -> bool {
         self.waiting[..place].iter().all(|other| other.is_away() || !other.keys.contains(&key))
     }
 
-    /// Gives a client what it asks for if it can have it; `None` if it has to wait.
+    /// Grants a client's request if possible; `None` if it has to wait.
     fn attempt(&mut self, ask: &mut Ask, place: Option<usize>) -> Option<Told> {
         let mut is_taken = false;
         for key in ask.keys.clone() {
@@ -288,7 +290,7 @@ impl Model {
         Some(if ask.mode == Mode::Several { Told::Fences(fences) } else { Told::Fence(fences.remove(0)) })
     }
 
-    /// Lets a client hold a lock that is free for it, or that it holds; returns the fence.
+    /// Makes a client the holder of a lock that is available to it, or that it holds; returns the fence.
     fn take(&mut self, key: usize, ask: &Ask) -> Fence {
         let until_ms = ask.px.map(|px| self.now_ms + px);
         let is_held = self.is_held_with(key, ask.token);
@@ -326,7 +328,7 @@ impl Model {
         fence
     }
 
-    /// Serves those who wait for locks that are ready.
+    /// Serves the waiters for locks that are ready.
     pub fn serve(&mut self) {
         let is_first = |model: &Self, place: usize, key: &usize| {
             let is_open = model.values.get(key).is_none_or(|value| value.kind != Kind::Exclusive);
@@ -355,7 +357,7 @@ impl Model {
             && self.ready.contains(&ask.keys[0])
     }
 
-    /// Answers a client that waits, if it can have what it asks for, or never will, and those who wait with the same token.
+    /// Answers a waiter if its request can be granted now, or never, and the waiters with the same token.
     fn answer(&mut self, place: usize) -> bool {
         let mut ask = self.waiting[place].clone();
         let Some(told) = self.attempt(&mut ask, Some(place)) else { return false };
@@ -374,7 +376,7 @@ impl Model {
         true
     }
 
-    /// Tells a client that waits what has become of that, and adds its locks, which others behind it may have if it was refused.
+    /// Answers a waiter, and adds its locks, which waiters behind it may get if it was refused.
     fn tell(&mut self, place: usize, told: Told, keys: &mut Vec<usize>) {
         let ask = self.waiting.remove(place);
         self.told.push((ask.client, told));
@@ -383,7 +385,7 @@ impl Model {
         keys.extend(ask.keys);
     }
 
-    /// Returns whether a client that waits would be answered.
+    /// Returns whether a waiter would be answered.
     fn attempt_in_vain(&self, place: usize) -> bool {
         let mut ask = self.waiting[place].clone();
         let standings = ask.keys.clone().into_iter().map(|key| self.standing(key, &mut ask, Some(place)));
@@ -392,16 +394,16 @@ impl Model {
             || !standings.iter().any(|standing| matches!(standing, Ok(Standing::Taken)))
     }
 
-    /// Returns whether a client, which takes a place, would wait for itself. It would not be served even if all who do
-    /// not wait gave back what they hold, and each who is served then, too; and of those that it waits for in vain, and
-    /// these in turn, it is one.
+    /// Returns whether a client, which takes a place in the queue, would be part of a deadlock. It would not be served
+    /// even if all clients that do not wait released their locks, and so did each client that is then served; and it is
+    /// among the clients that it waits for in vain, directly or through others.
     fn is_cycle(&self, newcomer: &Ask, place: usize) -> bool {
         let is_here = |ask: &&Ask| !ask.is_away();
         let newcomer_at = self.waiting[..place].iter().filter(is_here).count();
         let behind = self.waiting[place..].iter().filter(is_here);
         let all: Vec<&Ask> = self.waiting[..place].iter().filter(is_here).chain([newcomer]).chain(behind).collect();
         let mut served = vec![false; all.len()];
-        // Those of whom one has to release what somebody holds.
+        // Returns the waiters of whom one has to release a lock of the holder.
         let hanging = |holder: &Holder| -> Vec<usize> {
             let hangs = |ask: &Ask| holder.session == Some(ask.client) || ask.token == holder.token;
             (0..all.len()).filter(|at| holder.client.is_some() && hangs(all[*at])).collect()
@@ -432,7 +434,7 @@ impl Model {
         found.contains(&newcomer_at)
     }
 
-    /// Returns whether a client has a lock when those holders are gone of whom this holds.
+    /// Returns whether a client gets a lock once the matching holders are gone.
     fn is_had(&self, key: usize, ask: &Ask, is_gone: impl Fn(&Holder) -> bool) -> bool {
         let Some(value) = self.values.get(&key) else { return true };
         match (value.kind, ask.mode) {
@@ -584,7 +586,7 @@ impl Model {
         }
     }
 
-    /// Lets a client take over what is held with a token, but for plain locks; returns the keys.
+    /// Makes a client take over the locks held with a token, except plain locks; returns the keys.
     fn resume(&mut self, client: u64, token: &str) -> BTreeSet<usize> {
         let mut resumed = BTreeSet::new();
         for (key, value) in &mut self.values {
@@ -596,7 +598,7 @@ impl Model {
         resumed
     }
 
-    /// A connection closes.
+    /// Closes a connection.
     pub fn close(&mut self, client: u64) {
         let until_ms = self.now_ms + self.grace_ms;
         if self.grace_ms == 0 {
@@ -611,8 +613,8 @@ impl Model {
         self.leave(client);
     }
 
-    /// The server ends, and is started with its files some time later: nobody waits any more, and all sessions have a
-    /// grace, unless it has been stopped, and has ended them.
+    /// Ends the server, and restarts it with its files some time later: there are no waiters any more, and all sessions
+    /// have a grace, unless the server was stopped, and has ended them.
     pub fn restart(&mut self, is_killed: bool, down_ms: u64, grace_ms: u64) {
         self.waiting.clear();
         self.departed.clear();
@@ -629,13 +631,13 @@ impl Model {
         self.close(FORMER);
     }
 
-    /// Returns the client that holds a lock, if it is known: not one whose session is in its grace.
+    /// Returns the client that holds a lock, if it is known; `None` if its session is in its grace.
     pub fn shown_client(&self, holder: &Holder) -> Option<u64> {
         let is_gone = |session: u64| self.departed.iter().any(|(client, _)| *client == session);
         holder.client.filter(|client| *client != FORMER && !holder.session.is_some_and(is_gone))
     }
 
-    /// A client does not wait any more.
+    /// Removes a client from the waiters.
     pub fn leave(&mut self, client: u64) {
         self.leave_queues(|ask| ask.client == client);
         self.serve();
@@ -647,7 +649,7 @@ impl Model {
         self.ready.extend(over.iter().flat_map(|ask| &ask.keys).filter(|key| is_open(key)));
     }
 
-    /// Returns when the next lock or holder expires, or the next wait ends.
+    /// Returns the time when the next lock or holder expires, or the next wait ends.
     pub fn next_ms(&self) -> Option<u64> {
         let deadlines = self.values.values().filter_map(|value| value.deadline_ms);
         let holders =
@@ -657,7 +659,7 @@ impl Model {
         deadlines.chain(holders.filter_map(|holder| holder.deadline_ms)).chain(timeouts).chain(departures).min()
     }
 
-    /// Sets the time. At most one kind of thing is due: locks and sessions end at even times, and waits at odd ones.
+    /// Sets the time. At most one kind of event is due: locks and sessions end at even times, and waits at odd ones.
     pub fn advance_to(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         for key in self.values.keys().copied().collect::<Vec<_>>() {

@@ -1,4 +1,4 @@
-//! Sessions that outlive their connections: `session-grace-ms`, LOCK.RESUME, and places in queues that are kept.
+//! Sessions that outlive their connections: `session-grace-ms`, LOCK.RESUME, and reserved places in queues.
 
 use super::{acquired, block, fence, locks_info};
 use crate::harness::{Client, TestServer, encode, wait_until};
@@ -19,7 +19,7 @@ fn wait_until_gone(server: &TestServer, id: i64) {
     wait_until(|| !other.call(&shown).contains("id="));
 }
 
-/// Lets a new client wait, and returns it with its id.
+/// Queues a new client; returns it with its id.
 fn waits(server: &TestServer, request: &str) -> (Client, i64) {
     let mut client = server.client();
     let id = client.int("CLIENT ID");
@@ -51,7 +51,7 @@ fn places_are_kept_in_a_limited_memory_that_counts_as_used_and_the_oldest_are_gi
     const LIMIT: i64 = 16 * 1024 * 1024;
     let server = start();
     let mut holder = server.client();
-    // Names so long that there is room for a few of them.
+    // Names so long that there is room for a few of them only.
     let key = |number: usize| format!("{number}:{}", "k".repeat(1024 * 1024 - 100));
     let queue = |number: usize| {
         let (mut client, token) = (server.client(), format!("t{number}"));
@@ -78,7 +78,7 @@ fn places_are_kept_in_a_limited_memory_that_counts_as_used_and_the_oldest_are_gi
     assert!((15 * 1024 * 1024..=LIMIT).contains(&bytes), "{bytes}");
     let grown = used(&mut holder) - before;
     assert!((bytes..bytes + 1_000_000).contains(&grown), "{grown} of {bytes}");
-    // The last ones are there, and are taken up.
+    // The last ones are there, and are resumed.
     let back = queue(19);
     wait_until(|| locks_info(&mut holder, "kept_places") == 14);
     assert_eq!(locks_info(&mut holder, "waiting"), 15);
@@ -183,12 +183,12 @@ fn the_place_of_a_client_is_kept_and_stepped_over_while_it_is_away() {
     wait_until_gone(&server, first_id);
     let info = other.call("LOCK.INFO k");
     assert!(info.contains("waiters *3 *12 $9 client-id $-1 $4 addr $-1 "), "{info}");
-    // Back in time, it is before those who came later.
+    // Back in time, it is before the clients that came later.
     let mut first = block(&server, server.client(), "LOCK.ACQUIRE k t SESSION BLOCK 0");
     assert_eq!(locks_info(&mut other, "waiting"), 3);
     other.expect(&[("LOCK.RELEASE k x", ":1"), ("GET k", "$1 t")]);
     acquired(&mut first);
-    // While one is away, the next ones are served.
+    // While one client is away, the next ones are served.
     let (late, late_id) = waits(&server, "LOCK.ACQUIRE k w SESSION BLOCK 0");
     other.expect(&[("LOCK.RELEASE k t", ":1")]);
     acquired(&mut second);
@@ -337,14 +337,14 @@ fn a_lock_whose_session_ends_while_a_script_is_busy_is_released_after_the_script
     });
     drop(holder);
     for _ in 0..100 {
-        assert!(other.call("GET k").starts_with("-BUSY ")); // meanwhile it is noticed that the connection has ended
+        assert!(other.call("GET k").starts_with("-BUSY ")); // meanwhile the server notices the end of the connection
         server.advance_ms(20);
     }
     other.expect(&[("SCRIPT KILL", "+OK")]);
     assert!(script.reply().contains("Script killed by user"));
     wait_until_gone(&server, id);
     wait_until(|| {
-        server.advance_ms(20); // what the script has prevented is tried again by the clock
+        server.advance_ms(20); // releases that the script has prevented are retried by the clock
         other.call("EXISTS k") == ":0"
     });
 }

@@ -3,7 +3,7 @@
 use super::{acquired, block, fence, locks_info};
 use crate::harness::{Client, TestServer};
 
-/// Lets a new client wait for several locks.
+/// Queues a new client for several locks.
 fn wait_for(server: &TestServer, keys: &str, token: &str) -> Client {
     let count = keys.split(' ').count();
     block(server, server.client(), &format!("LOCK.ACQUIREMULTI {count} {keys} {token} PX 60000 BLOCK 0"))
@@ -30,7 +30,7 @@ fn several_locks_are_acquired_together_or_none_of_them() {
         ("LOCK.RELEASE a t", ":1"),
         ("LOCK.RELEASE c t", ":1"),
     ]);
-    // One that the token holds already counts as free, keeps its fence, and stays when the rest is not obtained.
+    // A lock that the token holds already counts as free, keeps its fence, and stays when the others are not obtained.
     let own = fence(&mut client, "LOCK.ACQUIRE a t PX 9000");
     fence(&mut client, "LOCK.ACQUIRE b another PX 9000");
     assert_eq!(client.call("LOCK.ACQUIREMULTI 2 a b t PX 1000"), "*-1");
@@ -77,7 +77,7 @@ fn a_client_waits_in_all_queues_at_once_and_holds_none_of_the_locks_meanwhile() 
     fence(&mut one, "LOCK.ACQUIRE c x PX 60000");
     let mut all = wait_for(&server, "a b c", "t");
     let mut behind = block(&server, server.client(), "LOCK.ACQUIRE b y PX 60000 BLOCK 0");
-    // Nobody holds b, but LOCK.* does not come before those who wait.
+    // b has no holder, but LOCK.* does not come before the waiters.
     other.expect(&[("EXISTS b", ":0"), ("LOCK.ACQUIRE b z PX 1000", "$-1")]);
     let info = other.call("LOCK.INFO b");
     assert!(info.starts_with("*34 $5 token $-1 $5 fence $-1 $4 pttl $-1 $6 age-ms $-1 $9 client-id $-1 "), "{info}");
@@ -165,7 +165,7 @@ fn a_cycle_through_a_client_that_waits_for_several_locks_is_refused() {
     let (mut one, mut two) = (server.client(), server.client());
     let (first, second) = (one.int("CLIENT ID"), two.int("CLIENT ID"));
     one.int("LOCK.ACQUIRE b of-one SESSION");
-    // It is the first in the queue for a, which nobody holds, and waits for b.
+    // It is the first in the queue for a, which has no holder, and waits for b.
     let mut two = block(&server, two, "LOCK.ACQUIREMULTI 2 a b of-two PX 1000 BLOCK 0");
     let deadlock = format!("-DEADLOCK a awaited by client {second} waits for b held by client {first}");
     assert_eq!(one.call("LOCK.ACQUIRE a one PX 1000 BLOCK 0"), deadlock);

@@ -5,7 +5,7 @@ use keylatch::internals::resp::Frame;
 use super::{acquired, block, fence, locks_info};
 use crate::harness::{Client, TestServer};
 
-/// Lets a new client wait for lock `k`, with a token and options.
+/// Queues a new client for lock `k`, with a token and options.
 fn wait_for(server: &TestServer, token: &str, options: &str) -> Client {
     block(server, server.client(), &format!("LOCK.ACQUIRE k {token} {options} PX 60000 BLOCK 0"))
 }
@@ -110,7 +110,7 @@ fn readers_behind_a_writer_are_served_when_it_gives_up() {
     server.advance_ms(500);
     assert_eq!(writer.reply(), "$-1");
     assert_eq!(acquired(&mut two), period);
-    // The same when it disconnects, or is unblocked.
+    // The same if it disconnects, or is unblocked.
     let writer = wait_for(&server, "w", "");
     let mut three = wait_for(&server, "r3", "SHARED");
     drop(writer);
@@ -160,7 +160,7 @@ fn a_token_holds_a_lock_in_one_mode() {
         ("LOCK.ACQUIRE k u SHARED OF 1 PX 1", "-ERR syntax error"),
         ("LOCK.ACQUIRE k u SHARED", "-ERR LOCK.ACQUIRE needs PX or SESSION"),
     ]);
-    // One that waits in another mode with the token of a new holder is told so then.
+    // A waiter in another mode with the token of a new holder gets an error then.
     let mut writer = wait_for(&server, "w", "");
     let (mut reader, mut alone) = (wait_for(&server, "x", "SHARED"), wait_for(&server, "x", ""));
     let mut same = wait_for(&server, "x", "SHARED");
@@ -179,13 +179,13 @@ fn ordinary_commands_on_a_shared_lock_are_safe() {
         client.int("LOCK.ACQUIRE k r1 SHARED NOTIFY PX 1000");
         client.int("LOCK.ACQUIRE k r2 SHARED PX 2000")
     };
-    // Another deadline is that of each holder.
+    // A new deadline applies to each holder.
     acquire(&mut one);
     other.expect(&[("PEXPIRE k 5000", ":1"), ("LOCK.RELEASE k r1", ":1"), ("PTTL k", ":5000"), ("PERSIST k", ":1")]);
     assert!(one.reply().ends_with("$8 released"), "another client has released it");
     server.advance_ms(100_000);
     other.expect(&[("LOCK.FENCE k none", "$-1"), ("PTTL k", ":-1"), ("LOCK.RELEASE k r2", ":1")]);
-    // Another value ends them all, and so does the same one.
+    // A new value ends all of them, and so does the same value.
     for (command, reason) in [
         ("SET k x", "overwritten"),
         ("SET k shared: KEEPTTL", "overwritten"),
@@ -313,7 +313,7 @@ fn watchers_see_that_a_shared_lock_is_made_goes_and_gets_another_ttl_and_nothing
     is_seen("LOCK.RELEASE k r1", true);
 }
 
-/// Lets a writer hold lock `k`, with this many readers queued for it, more than are served at once.
+/// Makes a writer hold lock `k`, with this many readers queued for it, more than are served at once.
 fn queue_readers(server: &TestServer, writer: &mut Client, count: usize) -> Vec<Client> {
     fence(writer, "LOCK.ACQUIRE k w PX 60000");
     (0..count).map(|at| wait_for(server, &format!("r{at}"), "SHARED")).collect()

@@ -1,4 +1,4 @@
-//! What is shown of locks: durations, pages of LOCK.LIST, and the fields of CLIENT LIST.
+//! Introspection of locks: durations, pages of LOCK.LIST, and the fields of CLIENT LIST.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn a_list_has_every_lock_that_is_held_all_the_time() {
     assert_eq!(locks_info(&mut other, "held"), 100);
 }
 
-/// With one thread, a request that is sent after the list is replied to first only if that gives way.
+/// Covers the cooperation of LOCK.LIST: on one thread, a request sent after it is answered first only if it yields.
 #[test]
 fn other_clients_are_served_while_a_hundred_thousand_locks_are_listed() {
     const LOCKS: usize = 100_000;

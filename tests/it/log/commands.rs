@@ -3,7 +3,7 @@
 use super::BEGIN_MS;
 use crate::differential::random::Random;
 
-/// Makes up a command on the deadlines of fields.
+/// Generates a command on the deadlines of fields.
 pub(crate) fn field_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
     let time = [5, 20, 40, 1000, 0, BEGIN_MS as usize + 60, 1][random.below(7)].to_string();
     let time = time.as_bytes();
@@ -26,7 +26,7 @@ pub(crate) fn field_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
     args.iter().map(|arg| arg.to_vec()).collect()
 }
 
-/// Makes up a command on streams and their groups.
+/// Generates a command on streams and their groups.
 pub(crate) fn stream_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
     let limit = random.below(6).to_string();
     let id = (1 + random.below(20)).to_string();

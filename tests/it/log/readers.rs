@@ -1,4 +1,4 @@
-//! Readers of the log: several at their own speeds, one that begins in the middle, and one that confirms late.
+//! Readers of the log: several at their own speeds, one that starts in the middle, and one that confirms late.
 
 use std::io::ErrorKind;
 
@@ -7,7 +7,6 @@ use keylatch::internals::{LogReader, Purpose, replay};
 
 use crate::harness::{Client, TestServer, wait_until};
 
-/// Returns a reader of the log of a server.
 fn reader(server: &TestServer, purpose: Purpose) -> LogReader {
     server.server().namespace().read_log(purpose)
 }
@@ -56,7 +55,7 @@ fn three_readers_at_different_speeds_copy_the_data_one_of_them_from_a_cut_in_the
     assert_eq!((often.position(), late.position()), (once.position(), once.position()));
 }
 
-/// Returns whether there is nothing to read for a client.
+/// Returns whether no reply for a client has arrived.
 fn hears_nothing(client: &Client) -> bool {
     let stream = client.writer();
     stream.set_nonblocking(true).expect("a socket");
@@ -99,7 +98,7 @@ fn who_reads_other_keys_or_asks_about_the_server_does_not_wait_and_who_may_read_
         ("CONFIG GET port", "*2 $4 port $1 0"),
     ]);
     assert!(server.client().call("INFO").contains("keyspace_hits"));
-    // Some of them may be in the shard of `k`.
+    // Some of the keys may be in the shard of `k`.
     let mut others: Vec<Client> = (0..8).map(|_| server.client()).collect();
     others.iter_mut().enumerate().for_each(|(n, other)| other.send(format!("GET other:{n}\r\n").as_bytes()));
     let answered = |others: &[Client]| others.iter().filter(|other| !hears_nothing(other)).count();
@@ -118,7 +117,7 @@ fn who_reads_other_keys_or_asks_about_the_server_does_not_wait_and_who_may_read_
     file.read_all().expect("its place");
     file.confirm(file.position());
     assert_eq!(writer.reply(), "+OK");
-    // A transaction that has locked its key alone has changed no other.
+    // A transaction that has locked only its key has changed no other one.
     let mut transaction = server.client();
     transaction.expect(&[("MULTI", "+OK"), ("SET other v", "+QUEUED")]);
     transaction.send(b"EXEC\r\n");
@@ -129,7 +128,7 @@ fn who_reads_other_keys_or_asks_about_the_server_does_not_wait_and_who_may_read_
     file.read_all().expect("its place");
     file.confirm(file.position());
     assert_eq!(transaction.reply(), "*1 +OK");
-    // One that has locked everything may have changed anything.
+    // A transaction that has locked the whole store may have changed any key.
     let mut transaction = server.client();
     transaction.expect(&[("MULTI", "+OK"), ("SET other v", "+QUEUED"), ("DBSIZE", "+QUEUED")]);
     transaction.send(b"EXEC\r\n");

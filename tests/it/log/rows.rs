@@ -1,4 +1,4 @@
-//! Every command that writes, taken from the table of commands: what it changes is in the log, and a second server that
+//! Every command that writes, taken from the table of commands: its changes are in the log, and a second server that
 //! replays the log has the same keys, fences and functions.
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{assert_replayed, start, take};
 use crate::harness::{Client, TestServer};
 
-/// A name in the table of commands, the requests before it, and the request: words apart by blanks, requests by `; `.
+/// Name in the table of commands, the requests before it, and the request: words separated by blanks, requests by `; `.
 pub(crate) type Story = (&'static str, &'static str, &'static str);
 
 #[rustfmt::skip] // a table
@@ -137,16 +137,16 @@ pub(crate) const STORIES: &[Story] = &[
     ("zunionstore", "ZADD z 1 a 2 b; ZADD y 1 a", "ZUNIONSTORE k 2 z y"),
 ];
 
-/// The commands that have a test of their own below.
+/// Commands with a test of their own below.
 const WITH_BYTES: [&str; 3] = ["function|restore", "migrate", "restore"];
 
-/// Those of scripts, whose text has blanks.
+/// Commands of scripts, whose text has blanks.
 const OF_FUNCTIONS: [&str; 3] = ["function|delete", "function|flush", "function|load"];
 
 #[cfg(feature = "lua")]
 const LIBRARY: &str = "#!lua name=mylib\nredis.register_function('f', function() return 1 end)";
 
-/// Sends requests of the story of a command, none of which fails.
+/// Sends requests of the story of a command; none of them may fail.
 #[track_caller]
 pub(crate) fn call_all(client: &mut Client, name: &str, requests: &str) {
     for request in requests.split("; ").filter(|request| !request.is_empty()) {
@@ -155,7 +155,8 @@ pub(crate) fn call_all(client: &mut Client, name: &str, requests: &str) {
     }
 }
 
-/// Asserts that a request, which `act` sends, is in the log, and that all of the log makes the same keys elsewhere.
+/// Asserts that the log has a record of a request, which `act` sends, and that the whole log creates the same keys
+/// elsewhere.
 #[track_caller]
 fn assert_recorded(name: &str, before: &str, act: impl FnOnce(&TestServer, &mut Client) -> String) {
     let server = start();

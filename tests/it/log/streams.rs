@@ -1,4 +1,4 @@
-//! What streams write to the log.
+//! Log records of streams.
 
 use super::{expect, start, start_with, take};
 

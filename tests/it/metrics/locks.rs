@@ -1,4 +1,4 @@
-//! What a page shows of locks: how they are held, by whom, who is queued, and how they were handed over.
+//! Locks on the page: their modes, holders, queues, and hand-overs.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ pub(super) fn lock(state: &Value, key: &str) -> Value {
     locks.iter().find(|lock| lock["key"] == key).unwrap_or_else(|| panic!("no {key} in {state}")).clone()
 }
 
-/// Returns a client that waits, as one of so many.
+/// Queues a new client, as one of this many; returns it.
 #[track_caller]
 pub(super) fn waits(observed: &Observed, request: &str, waiting: usize) -> Client {
     let mut client = observed.client();
@@ -128,7 +128,7 @@ fn a_page_shows_which_locks_were_handed_over_from_whom_to_whom_and_after_which_t
     let mut three = waits(&observed, "LOCK.ACQUIRE k v PX 600000 BLOCK 0", 1);
     observed.server.advance_ms(2000); // the lock expires
     assert!(three.reply().starts_with(':'));
-    // These wait for nobody.
+    // These wait for no other client.
     assert!(one.int("LOCK.ACQUIRE other t PX 600000") > 0 && one.int("LOCK.RELEASE other t") == 1);
     let state = observed.page_state();
     let shown: Vec<Value> = state["handovers"].as_array().expect("a list").clone();
@@ -151,7 +151,7 @@ fn readers_that_get_a_lock_together_have_it_from_the_same_holder_and_later_ones_
     for mut reader in readers {
         assert!(reader.reply().starts_with(':'));
     }
-    // A reader behind a writer who gives up has the lock from nobody.
+    // A reader behind a writer that gives up gets the lock from no other holder.
     let mut queued = waits(&observed, "LOCK.ACQUIRE k w PX 600000 BLOCK 1000", 1);
     let mut late = waits(&observed, "LOCK.ACQUIRE k r3 SHARED PX 600000 BLOCK 0", 2);
     observed.server.advance_ms(1000);

@@ -1,4 +1,4 @@
-//! Releasing locks through the metrics port: who may, what exactly is released, and what cannot be made to.
+//! Releases of locks through the metrics port: the permission, the exact lock, and misuse.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use crate::harness::{Client, wait_until};
 use crate::metrics::locks::{lock, waits};
 use crate::metrics::{Answer, Observed, base64, basic};
 
-/// What the page adds to a request.
+/// Headers that the page adds to a request.
 const OF_PAGE: &str = "Content-Type: application/json\r\nX-Keylatch: release\r\n";
 
-/// Starts a server whose user `ops` may release locks, with a client.
+/// Starts a server whose user `ops` may release locks; returns it with a client.
 fn start() -> (Observed, Client) {
     let observed = Observed::start_with(&[("metrics-release-user", "ops")]);
     let mut client = observed.client();
@@ -27,7 +27,7 @@ fn post(observed: &Observed, body: &Value) -> Answer {
     post_with(observed, &format!("{OF_PAGE}{}", basic("ops", "pw")), &body.to_string())
 }
 
-/// Returns the wish to release a lock as a page has shown it, from one of its holders.
+/// Returns the request to release a lock as a page has shown it, from one of its holders.
 #[track_caller]
 fn wish(observed: &Observed, key: &str, holder: usize) -> Value {
     let lock = lock(&observed.page_state(), key);
@@ -76,7 +76,7 @@ fn the_lock_that_was_shown_is_released_its_holder_is_told_and_the_next_client_ge
     let log = String::from_utf8_lossy(&observed.server.take_log()).into_owned();
     assert!(log.contains("DEL") || log.contains("SET"), "{log}");
     assert!(client.call("INFO commandstats").contains("cmdstat_lock.release:calls=1,"));
-    // The same request again is about a holder who is gone.
+    // A repetition of the request is about a holder that is gone.
     assert_eq!(post(&observed, &body).status, 409);
 }
 
@@ -261,7 +261,7 @@ fn the_password_cannot_be_guessed_fast_by_any_road() {
     };
     assert_eq!((0..10).map(guess).collect::<Vec<_>>(), [401; 10]);
     assert_eq!((0..4).map(guess).collect::<Vec<_>>(), [429; 4]);
-    // It is not even looked at whether a password is right.
+    // The password is not even checked.
     assert_eq!(post(&observed, &body).status, 429);
     assert_eq!(observed.get_with("/metrics", &basic("ops", "pw")).status, 429);
     assert_eq!(observed.get_with("/metrics", &basic("other", "pw")).status, 200);

@@ -1,4 +1,4 @@
-//! How a program that has started the server learns that it is ready, and ends it.
+//! Readiness of a started server, and its end, from the view of the program that has started it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};

@@ -9,7 +9,7 @@ use crate::harness::TestServer;
 use crate::process::text;
 use crate::skipped;
 
-/// A server with keys of each type.
+/// Starts a server with keys of each type.
 fn filled() -> TestServer {
     let server = TestServer::start();
     server.client().expect(&[
@@ -72,7 +72,7 @@ fn all_keys_are_listed_and_the_largest_are_found() {
     ] {
         cli.compare(&server, args, "");
     }
-    // redis-cli prints the types in an order of chance.
+    // redis-cli prints the types in a random order.
     let sorted = |program: &Path, args: &[&str]| {
         let output = run(program, &server, args, "").ok()?;
         let mut lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
@@ -83,7 +83,7 @@ fn all_keys_are_listed_and_the_largest_are_found() {
         let Some(theirs) = sorted(Path::new("redis-cli"), args) else { return skipped::without("redis-cli") };
         assert_eq!(sorted(&cli.path(), args), Some(theirs), "{args:?}");
     }
-    // The options that redis-cli 7.0 does not have.
+    // Options that redis-cli 7.0 does not have.
     let listed = cli.run(&server, &["--scan", "--type", "list", "--count", "1"], "");
     assert_eq!(text(&listed.stdout), "l\n");
 }

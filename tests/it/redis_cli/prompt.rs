@@ -10,8 +10,8 @@ use super::terminal::Terminal;
 use crate::harness::{TestServer, wait_until};
 use crate::skipped;
 
-/// Presses keys in both programs, and compares the screens once they end with the text beside the keys, or, after `=`,
-/// are that text; `HERE` is the place of the server. Returns the exit statuses and the histories.
+/// Presses keys in both programs, and compares the screens once they end with the text next to the keys, or, after `=`,
+/// equal that text; `HERE` is the server's address. Returns the exit status and the history.
 fn compare(server: &TestServer, steps: &[(&str, &str)]) -> (Option<i32>, String) {
     let cli = Cli::new();
     let ours = play(server, &cli.path(), &cli.folder.path().join("ours"), steps);
@@ -22,7 +22,7 @@ fn compare(server: &TestServer, steps: &[(&str, &str)]) -> (Option<i32>, String)
     server.client().call("FLUSHALL");
     let theirs = play(server, Path::new("redis-cli"), &cli.folder.path().join("theirs"), steps);
     for ((ours, theirs), step) in ours.0.iter().zip(&theirs.0).zip(steps) {
-        // Where the terminal echoes Ctrl-C, the prompt comes over it or beside it.
+        // Where the terminal echoes Ctrl-C, the prompt overwrites it or follows it.
         assert_eq!(ours.replace("^C", ""), theirs.replace("^C", ""), "{step:?}");
     }
     assert_eq!((ours.1, &ours.2), (theirs.1, &theirs.2));
@@ -136,7 +136,7 @@ fn push_messages_are_shown_between_replies() {
         ("set k v\r", "set k v\nOK\nHERE>"),
         ("ping\r", "PONG\nHERE>"),
     ];
-    // The reply to HELLO differs by the id of the client.
+    // The reply to HELLO differs in the client's id.
     let server = TestServer::start();
     let cli = Cli::new();
     let (screens, ..) = play(&server, &cli.path(), &cli.folder.path().join("ours"), &steps);
@@ -152,7 +152,7 @@ fn a_lost_connection_is_made_again_with_its_database() {
         ("ping\r", "PONG\nHERE>"),
     ];
     compare(&server, &lost);
-    // redis-cli shows the database of before, and is in the first one.
+    // redis-cli shows the former database, but uses the first one.
     let cli = Cli::new();
     let history = cli.folder.path().join("history");
     let steps = [

@@ -1,4 +1,4 @@
-//! A pseudo terminal, by util-linux's `script`, and the screen that a program draws on it.
+//! Pseudo terminal, by util-linux's `script`, and the screen that a program draws on it.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::thread;
 
 use crate::harness::wait_until;
 
-/// The size of the terminal.
+/// Size of the terminal.
 const COLUMNS: usize = 120;
 const ROWS: usize = 60;
 
-/// A program on a terminal.
+/// Program on a terminal.
 pub struct Terminal {
     child: Child,
     keys: ChildStdin,
@@ -45,13 +45,13 @@ impl Terminal {
         Terminal { child, keys, written }
     }
 
-    /// Presses keys, which a program that has ended does not see.
+    /// Presses keys. A program that has ended ignores them.
     pub fn press(&mut self, keys: &str) {
         let _ = self.keys.write_all(keys.as_bytes());
     }
 
-    /// Presses keys, and returns the screen once it ends with this, or, after `=`, is this. A line that is entered adds a
-    /// row first.
+    /// Presses keys, and returns the screen once it ends with this text, or, after `=`, equals it. An entered line adds
+    /// a row first.
     #[track_caller]
     pub fn enter(&mut self, keys: &str, end: &str) -> String {
         let rows = self.screen().lines().count() + usize::from(keys.ends_with('\r'));
@@ -64,7 +64,7 @@ impl Terminal {
         self.screen()
     }
 
-    /// Returns the exit status once it has ended.
+    /// Returns the exit status once the program has ended.
     pub fn status(mut self) -> Option<i32> {
         self.child.wait().expect("it ends").code()
     }
@@ -75,9 +75,9 @@ impl Terminal {
 }
 
 impl Drop for Terminal {
-    /// Ends the program, and shows what it has drawn if the test has failed.
+    /// Ends the program, and prints its screen if the test has failed.
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may have ended already.
         let _ = self.child.kill().and_then(|()| self.child.wait());
         if thread::panicking() {
             let _ = writeln!(std::io::stderr(), "the screen:\n{}", self.screen());
@@ -85,7 +85,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Returns what a terminal shows: its rows without the blanks at their ends.
+/// Returns the rows of the terminal, without trailing blanks.
 fn draw(written: &str) -> String {
     let (mut rows, mut row, mut column) = (vec![Vec::new()], 0_usize, 0_usize);
     let mut rest = written.chars();

@@ -1,4 +1,4 @@
-//! What depends on what replicas have acknowledged: WAIT, WAITAOF, `min-replicas-to-write`, `repl-timeout`.
+//! Features that depend on the replicas' acknowledgements: WAIT, WAITAOF, `min-replicas-to-write`, `repl-timeout`.
 
 use keylatch::Clock;
 use keylatch::internals::disk::{Failure, Faults, Operation, Planned, SimulatedDisk};
@@ -28,7 +28,7 @@ fn wait_waits_for_the_writes_of_its_own_client_alone() {
     let primary = Primary::start(&[]);
     let mut raw = RawReplica::synchronized(primary.addr());
     let (mut writer, mut other) = (primary.client(), primary.client());
-    // Nothing was written by it, and everything else is there by itself.
+    // The other client's write is acknowledged, the writer's is not yet.
     other.call("SET mine v");
     raw.changes_before("set mine v");
     raw.acknowledge();
@@ -39,7 +39,7 @@ fn wait_waits_for_the_writes_of_its_own_client_alone() {
     raw.changes_before("set k v");
     raw.acknowledge();
     assert_eq!(blocked.reply(), ":1");
-    // A blocked client's own change is one when it is served.
+    // A change of a blocked client's own happens when the client is served.
     let mut served = primary.server.block("BLPOP q 0");
     other.call("RPUSH q x");
     assert_eq!((served.reply(), served.call("WAIT 1 1")), ("*2 $1 q $1 x".into(), ":0".into()));
@@ -151,7 +151,7 @@ fn waitaof_counts_keylatch_servers_that_have_the_writes_in_their_files() {
             client.expect(&[(&*format!("SET k{n} v"), "+OK")]);
             assert!(client.call("WAITAOF 0 1 0").ends_with(" :1"));
         }
-        // The replica tells that a write is durable when it is, and not a second later.
+        // The replica reports that a write is durable at that time, and not a second later.
         let took_ms = clock.now().mono_ms() - begun_ms;
         assert!(policy != "always" || took_ms < 2500, "{took_ms} ms");
         client.expect(&[("WAITAOF 1 1 0", "*2 :1 :1")]);
@@ -223,7 +223,7 @@ fn a_replica_has_the_whole_timeout_to_acknowledge_once_it_was_sent_a_snapshot() 
     let mut raw = RawReplica::connect(primary.addr(), &["eof", "psync2"]);
     raw.send("PSYNC ? -1");
     wait_until(|| primary.shows("state=wait_bgsave"));
-    // Whoever is silent for too long is disconnected at the same time as the others are sent a PING.
+    // A replica that is silent for too long is disconnected at the time at which the others are sent a PING.
     let mut pass_10_s = || {
         primary.server.advance_ms(10_000);
         assert_eq!(other.command(), "ping");
@@ -254,7 +254,7 @@ fn a_replica_that_loads_says_by_empty_lines_that_it_is_there() {
     let before = heard(&primary);
     alive.send_raw(b"\n");
     wait_until(|| heard(&primary) > before);
-    primary.client().call("PING"); // the line was executed with what was read
+    primary.client().call("PING"); // the line was executed with the bytes read
     primary.server.advance_ms(15_000);
     wait_until(|| primary.info("connected_slaves") == "1");
     quiet.read_to_end();

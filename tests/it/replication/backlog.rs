@@ -1,4 +1,4 @@
-//! Replicas that come back.
+//! Replicas that reconnect.
 
 use keylatch::Clock;
 
@@ -6,7 +6,7 @@ use super::parties::{Primary, RawReplica};
 use super::snapshots::fill;
 use crate::harness::{Client, wait_until};
 
-/// Returns how many synchronisations were full, partial and refused as partial.
+/// Returns the numbers of full, partial and refused partial synchronisations.
 fn syncs(primary: &Primary) -> [String; 3] {
     ["sync_full", "sync_partial_ok", "sync_partial_err"].map(|field| primary.info(field))
 }
@@ -46,7 +46,7 @@ fn what_was_written_meanwhile_is_sent_byte_by_byte_and_messages_too() {
     assert_eq!((again.change(), again.change()), ("set after v".into(), "publish news m".into()));
     assert!(again.change().starts_with("set short v pxat "));
     assert_eq!(again.change(), "del short");
-    // One that does not know of a second id is told none.
+    // A replica that does not support a second id gets none.
     let mut old = RawReplica::connect(primary.addr(), &["eof"]);
     assert_eq!(old.resume(&id, offset), "+CONTINUE");
     assert_eq!(old.change(), "set after v");
@@ -130,7 +130,7 @@ fn the_end_of_the_append_only_file_leaves_the_backlog_as_it_is() {
     wait_until(|| client.info("aof_enabled") == "0");
     client.call("SET b 2");
     assert_eq!(raw.changes_before("set b 2"), ["select 0", "set a 1"]);
-    // Without a replica the backlog alone is what changes are logged for.
+    // Without a replica, only the backlog needs the log.
     client.expect(&[("CONFIG SET appendonly yes", "+OK")]);
     wait_until(|| client.info("aof_enabled") == "1" && client.info("aof_rewrite_in_progress") == "0");
     let (id, offset) = (raw.id.clone(), raw.offset);

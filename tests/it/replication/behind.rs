@@ -1,24 +1,24 @@
-//! Replicas that lack more than the backlog has: they read on from the append-only file, where there is one.
+//! Replicas that lack more than the backlog has: they continue with the append-only file, if there is one.
 
 use super::nodes::{Kind, Node};
 use super::parties::{Primary, RawReplica};
 use crate::harness::{Client, wait_until};
 
-/// A primary with an append-only file and the shortest backlog.
+/// Settings of a primary with an append-only file and the shortest backlog.
 const SETTINGS: [(&str, &str); 2] = [("appendonly", "yes"), ("repl-backlog-size", "16kb")];
 
-/// Returns how many synchronisations were full, partial and refused as partial.
+/// Returns the numbers of full, partial and refused partial synchronisations.
 fn syncs(client: &mut Client) -> [String; 3] {
     ["sync_full", "sync_partial_ok", "sync_partial_err"].map(|field| client.info(field))
 }
 
-/// Writes more than the backlog can have; the log keeps what is not in the file.
+/// Writes more than the backlog can have; the log retains the part that is not in the file.
 fn write_much(client: &mut Client, name: &str) {
     client.pipeline(&(0..6000).map(|n| format!("SET {name}:{n} {n}")).collect::<Vec<_>>());
     client.call("WAITAOF 1 0 0");
 }
 
-/// Returns the only increment of a server's append-only file.
+/// Returns the only incremental file of a server's append-only file.
 fn increment(dir: &std::path::Path) -> std::path::PathBuf {
     let files = std::fs::read_dir(dir.join("appendonlydir")).expect("a directory");
     let paths = files.map(|file| file.expect("a file").path());
@@ -26,7 +26,8 @@ fn increment(dir: &std::path::Path) -> std::path::PathBuf {
     increments.next().expect("an increment")
 }
 
-/// Runs a test with a primary that has an append-only file, and a replica of either kind that has all data and cannot read.
+/// Runs a test with a primary that has an append-only file, and a replica of either kind that has all data and cannot
+/// read.
 fn with_replica_behind(settings: &[(&str, &str)], test: impl Fn(&Node, &Node)) {
     for kind in [Kind::Keylatch, Kind::Redis] {
         let primary = Node::keylatch(&[&SETTINGS[..], settings].concat());
@@ -65,7 +66,7 @@ fn what_the_file_has_is_sent_byte_by_byte_and_the_place_of_messages_is_filled() 
     let (id, mut offset) = (raw.id.clone(), raw.offset);
     let mut live = Vec::new();
     for n in 0..200 {
-        // An empty message on a channel with one letter is the shortest, and of a length that no PING has.
+        // An empty message on a channel with one letter is the shortest, and has a length that no PING has.
         let message = "m".repeat(n % 11);
         client.expect(&[("PUBLISH c ", ":0"), (&format!("PUBLISH news {message}"), ":0")]);
         client.expect(&[(&format!("SET k{n} {}", "x".repeat(800)), "+OK"), ("WAIT 2 1", ":0")]);
@@ -97,7 +98,7 @@ fn what_the_file_has_is_sent_byte_by_byte_and_the_place_of_messages_is_filled() 
     assert_eq!(late.offset, raw.offset, "positions are the same");
     let kept = |commands: Vec<String>| commands.into_iter().filter(own).collect::<Vec<_>>();
     assert_eq!(kept(sent), kept(live));
-    // Also from each place in between.
+    // Also from each position in between.
     for _ in 0..20 {
         raw = RawReplica::connect(primary.addr(), &["eof", "psync2"]);
         assert_eq!(raw.resume(&id, offset), format!("+CONTINUE {id}"));
@@ -159,7 +160,7 @@ fn all_data_is_sent_where_the_file_has_not_all_that_is_missing() {
         replica.assert_same(primary);
         assert_eq!(syncs(&mut client), ["1", "0", "1"]);
     });
-    // The file says of no position.
+    // The file does not contain positions.
     with_replica_behind(&[("aof-checksum", "no")], |primary, replica| {
         replica.follow(primary);
         replica.assert_same(primary);

@@ -1,4 +1,5 @@
-//! All data of a primary that a replica loads beside its own (`repl-diskless-load swapdb`). Redis does the same in all of it.
+//! Full synchronisations that a replica loads beside its own data (`repl-diskless-load swapdb`). Redis behaves in the
+//! same way.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -16,13 +17,13 @@ use crate::harness::{Client, encode, wait_until};
 const KINDS: [Kind; 2] = [Kind::Keylatch, Kind::Redis];
 const LOADING: &str = "-LOADING Redis is loading the dataset in memory";
 
-/// What ends the data that a primary sends.
+/// End mark of the data that a primary sends.
 const MARK: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// The place of all that is sent in the history of the primary.
+/// Offset of the data in the history of the primary.
 const POSITION: u64 = 1000;
 
-/// A file of all data, as a primary sends it.
+/// RDB file of all data, as a primary sends it.
 #[derive(Clone)]
 struct Dump(Vec<u8>);
 
@@ -31,7 +32,7 @@ impl Dump {
         Dump(b"REDIS0010\xfe\0".to_vec())
     }
 
-    /// Returns one with a few values, and with a function `f`, that all tell the version.
+    /// Returns a file with a few values and a function `f`, all of which contain the version.
     fn of_version(version: &str) -> Self {
         let code = format!(
             "#!lua name=l\nredis.register_function{{function_name='f', callback=function() return '{version}' end, \
@@ -64,24 +65,24 @@ impl Dump {
     }
 }
 
-/// What is behind the last key: no checksum, and the mark.
+/// Returns the bytes after the last key: no checksum, and the mark.
 fn end() -> Vec<u8> {
     [b"\xff\0\0\0\0\0\0\0\0", MARK.as_bytes()].concat()
 }
 
-/// A primary that sends what the test wants.
+/// Primary that sends arbitrary data.
 struct Source(TcpListener);
 
-/// Data that is being sent: keys come until it is ended.
+/// Running transfer: keys are sent until it is ended.
 struct Transfer {
     must_end: Arc<AtomicBool>,
     sender: JoinHandle<(TcpStream, usize)>,
-    /// What the replica has asked for.
+    /// Request of the replica.
     asked: String,
 }
 
 impl Source {
-    /// Starts one, and a replica of it, which loads slowly.
+    /// Starts a primary, and a replica of it, which loads slowly.
     fn with_replica(kind: Kind, settings: &[(&str, &str)]) -> Option<(Self, Node)> {
         let source = Source(TcpListener::bind("127.0.0.1:0").expect("a free port"));
         let own = [("repl-diskless-load", "swapdb"), ("loading-process-events-interval-bytes", "1024")];
@@ -96,7 +97,7 @@ impl Source {
         format!("+FULLRESYNC {id} {POSITION}\r\n$EOF:{MARK}\r\n").into_bytes()
     }
 
-    /// Sends data as a whole, and waits until the replica has it.
+    /// Sends a whole file, and waits until the replica has loaded it.
     fn send(&self, replica: &Node, history: char, dump: Dump) -> TcpStream {
         let (mut link, _) = hear_replica(&self.0, no_time);
         link.write_all(&[Self::head(history), dump.0, end()].concat()).expect("it reads");
@@ -105,7 +106,7 @@ impl Source {
         link
     }
 
-    /// Begins to send data, and waits until the replica says that it is loading it.
+    /// Starts a transfer, and waits until the replica reports that it is loading.
     fn begin(&self, replica: &Node, history: char, dump: Dump, how: &str) -> Transfer {
         let mut client = replica.client();
         client.expect(&[("CONFIG SET key-load-delay 300", "+OK")]);
@@ -136,7 +137,7 @@ impl Transfer {
         self.sender.join().expect("it sends")
     }
 
-    /// Sends the end; returns how many keys came beside those of the dump.
+    /// Sends the end; returns the number of keys besides those of the file.
     fn end(self, replica: &Node) -> (TcpStream, usize) {
         let (mut link, count) = self.stop(replica);
         link.write_all(&end()).expect("it reads");
@@ -146,7 +147,7 @@ impl Transfer {
         (link, count)
     }
 
-    /// Ends the connection in the middle.
+    /// Closes the connection in the middle.
     fn break_off(self, replica: &Node) {
         drop(self.stop(replica));
         let mut client = replica.client();
@@ -154,7 +155,7 @@ impl Transfer {
     }
 }
 
-/// Asserts that all data of a server is of one version, and how many keys there are.
+/// Asserts that all data of a server is of one version, and the number of keys.
 #[track_caller]
 fn assert_version(client: &mut Client, version: &str, keys: usize) {
     let text = format!("${} {version}", version.len());
@@ -332,7 +333,7 @@ fn deadlines_of_data_that_was_loaded_beside_are_kept_once_the_replica_is_a_prima
     let _link = source.send(&replica, '1', Dump::new().text("stays", "v").text_until("goes", at_ms));
     let mut client = replica.client();
     client.expect(&[("DBSIZE", ":2"), ("REPLICAOF NO ONE", "+OK")]);
-    wait_until(|| client.call("DBSIZE") == ":1"); // nobody has asked for the key
+    wait_until(|| client.call("DBSIZE") == ":1"); // no client has asked for the key
     client.expect(&[("GET stays", "$1 v"), ("GET goes", "$-1")]);
 }
 
@@ -348,7 +349,7 @@ fn replicas_and_the_append_only_file_of_a_replica_get_what_it_has_loaded_beside(
     let long = "x".repeat(200_000);
     let mut client = primary.client();
     for round in 1..4 {
-        // No link can continue behind this. The history stays the same.
+        // No link can continue after this. The history stays the same.
         client.expect(&[("MULTI", "+OK"), ("CLIENT KILL TYPE replica", "+QUEUED")]);
         client.expect(&[(&format!("SET long:{round} {long}"), "+QUEUED"), ("DEL longlist", "+QUEUED")]);
         assert!(client.call("EXEC").starts_with("*3 :1 +OK"));

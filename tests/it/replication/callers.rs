@@ -1,18 +1,18 @@
-//! A client of servers that end and begin again, whose connections may end at any time.
+//! Client of servers that are restarted, whose connections may end at any time.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 
 use crate::harness::{Client, PATIENCE, show};
 
-/// A client that connects again.
+/// Client that reconnects.
 #[derive(Default)]
 pub(super) struct Caller {
     connection: Option<(SocketAddr, Client, TcpStream)>,
 }
 
 impl Caller {
-    /// Sends requests to the server with an address, and returns all replies, or nothing if the connection ends before.
+    /// Sends requests to the server at an address. Returns all replies, or nothing if the connection ends before.
     pub(super) fn ask(&mut self, addr: SocketAddr, requests: &[Vec<u8>]) -> Option<Vec<String>> {
         if self.connection.as_ref().is_none_or(|(known, ..)| *known != addr) {
             self.connection = Self::connect(addr);

@@ -16,40 +16,40 @@ use crate::differential::random::Random;
 use crate::harness::{Client, encode, wait_until};
 use crate::log;
 
-/// How many databases are written to.
+/// Number of databases that are written to.
 const DATABASES: usize = 3;
 
-/// How many random commands a portion of a writer has, at most.
+/// Maximum number of random commands in a portion of a writer.
 const PORTION: usize = 40;
 
 /// Servers that replicate each other in a tree, each behind a relay.
 pub(super) struct Chain {
     pub(super) random: Random,
     kinds: Vec<Kind>,
-    /// `None` while it is started again.
+    /// `None` while the server is restarted.
     nodes: Vec<Option<Node>>,
     pub(super) relays: Vec<Relay>,
     settings: Vec<(&'static str, &'static str)>,
-    /// Which of them have an append-only file.
+    /// True for servers with an append-only file.
     logged: Vec<bool>,
-    /// Whom each of them replicates.
+    /// Primary of each server in the tree.
     parents: Vec<Option<usize>>,
     seed: u64,
-    /// What was done, and to which of them.
+    /// Actions so far, with their servers.
     acts: Vec<(usize, usize)>,
 }
 
-/// What the clients know of a chain.
+/// State of a chain that its clients know.
 pub(super) struct Known {
     addrs: Vec<Mutex<SocketAddr>>,
-    /// Which server is the primary.
+    /// Index of the primary.
     primary: AtomicUsize,
-    /// How many portions were written.
+    /// Number of written portions.
     portions: AtomicU64,
     is_over: AtomicBool,
 }
 
-/// Ends the clients of a chain, also when the test fails.
+/// Guard that ends the clients of a chain, also when the test fails.
 pub(super) struct Ending<'k>(pub(super) &'k Known);
 
 impl Drop for Chain {
@@ -69,7 +69,7 @@ impl Drop for Ending<'_> {
 }
 
 impl Chain {
-    /// Starts a chain whose links are not cut yet; `None` if a program for it is not there.
+    /// Starts a chain whose links are not cut yet; `None` if a program for it is not installed.
     pub(super) fn start(seed: u64, kinds: &[Kind], settings: &[(&'static str, &'static str)]) -> Option<(Self, Known)> {
         let mut random = Random::new(seed);
         let relays: Vec<Relay> = (0..kinds.len()).map(|number| Relay::start(seed * 10 + number as u64, 0)).collect();
@@ -90,7 +90,7 @@ impl Chain {
         Some((chain, known))
     }
 
-    /// Starts a server in a directory, as what it is in the tree.
+    /// Starts a server in a directory, in its role in the tree.
     fn run(&mut self, number: usize, dir: Dir) -> Option<()> {
         let announced = self.relays[number].port().to_string();
         let replicaof = self.parents[number].map(|parent| format!("127.0.0.1 {}", self.relays[parent].port()));
@@ -118,12 +118,12 @@ impl Chain {
         self.nodes[number].as_ref().expect("it runs")
     }
 
-    /// Lets each relay cut more links.
+    /// Makes each relay cut more links.
     pub(super) fn allow_cuts(&self, count: u64) {
         self.relays.iter().for_each(|relay| relay.allow_cuts(count));
     }
 
-    /// Sends a request until it is accepted: none is while data is loaded.
+    /// Sends a request until it is accepted: no request is while data is loaded.
     fn insist(&self, number: usize, request: &str) {
         let mut client = self.node(number).client();
         wait_until(|| client.call(request).starts_with("+OK"));
@@ -139,7 +139,7 @@ impl Chain {
         self.parents.iter().position(Option::is_none).expect("a primary")
     }
 
-    /// Does something to a link, a server or the tree.
+    /// Performs a random action on a link, a server or the tree.
     pub(super) fn act(&mut self, known: &Known) {
         let (number, action) = (self.random.below(self.len()), self.random.below(14));
         self.acts.push((action, number));
@@ -151,7 +151,7 @@ impl Chain {
             5..=6 => self.restart(number, known),
             7..=8 => self.promote(number, known),
             9..=10 => self.fail_over(known),
-            11 => _ = client().call("BGREWRITEAOF"), // refused while another is written
+            11 => _ = client().call("BGREWRITEAOF"), // refused during another rewrite
             12 if self.kinds[number] == Kind::Keylatch => {
                 let is_logged = !self.logged[number];
                 let value = if is_logged { "yes" } else { "no" };
@@ -166,10 +166,10 @@ impl Chain {
         }
     }
 
-    /// Ends a server, perhaps after it has saved, and starts it again with its files.
+    /// Ends a server, perhaps after a save, and restarts it with its files.
     fn restart(&mut self, number: usize, known: &Known) {
         if self.random.below(2) == 0 {
-            self.node(number).client().call("SAVE"); // refused while another is written, or loaded
+            self.node(number).client().call("SAVE"); // refused during another save, or a load
         }
         self.relays[number].lead_to(None);
         let dir = self.nodes[number].take().expect("it runs").stop();
@@ -188,7 +188,7 @@ impl Chain {
             self.parents[other] = Some(if self.random.below(2) == 0 { number } else { last });
             last = other;
         }
-        // From the primary downwards, so that there is no ring.
+        // From the primary downwards, so that there is no cycle.
         let mut above = vec![number];
         while let Some(parent) = above.pop() {
             for other in (0..self.len()).filter(|other| self.parents[*other] == Some(parent)) {
@@ -198,7 +198,7 @@ impl Chain {
         }
     }
 
-    /// Lets the primary hand its role over to one of its replicas, if that is there now.
+    /// Makes the primary hand its role over to one of its replicas, if that is available.
     fn fail_over(&mut self, known: &Known) {
         let old = self.primary();
         let Some(new) = (0..self.len()).find(|number| self.parents[*number] == Some(old)) else { return };
@@ -212,7 +212,7 @@ impl Chain {
             (self.parents[old], self.parents[new]) = (Some(new), None);
             known.primary.store(new, SeqCst);
         } else {
-            self.follow(new); // it may be a primary all the same, if its answer was cut
+            self.follow(new); // it may be a primary nevertheless, if its answer was cut
         }
     }
 
@@ -248,7 +248,7 @@ impl Chain {
         self.assert_same(&nodes, &format!("the primary and the files of {logged:?}"));
     }
 
-    /// Asserts that servers have the same data, once they have deleted what has expired.
+    /// Asserts that servers have the same data, once they have deleted the expired keys.
     #[track_caller]
     fn assert_same(&self, nodes: &[&Node], what: &str) {
         let mut digests = Vec::new();
@@ -267,7 +267,7 @@ impl Chain {
     }
 }
 
-/// Returns the keys in which servers differ, with what each of them has.
+/// Returns the keys in which servers differ, with the values of each.
 fn differences(nodes: &[&Node]) -> Vec<String> {
     let mut clients: Vec<Client> = nodes.iter().map(|node| node.client()).collect();
     let mut ask = |request: &[&[u8]]| clients.iter_mut().map(|client| client.frame(request)).collect::<Vec<Frame>>();
@@ -292,7 +292,6 @@ fn differences(nodes: &[&Node]) -> Vec<String> {
 }
 
 impl Known {
-    /// Returns how many portions were written.
     pub(super) fn portions(&self) -> u64 {
         self.portions.load(SeqCst)
     }
@@ -301,7 +300,7 @@ impl Known {
         *self.addrs[number].lock()
     }
 
-    /// Writes portions of random commands to what is the primary at the time.
+    /// Writes portions of random commands to the present primary.
     pub(super) fn write(&self, seed: u64, portions: u64, command: fn(&mut Random) -> Vec<Vec<u8>>) {
         let (mut caller, mut random) = (Caller::default(), Random::new(seed));
         for number in (0..portions).take_while(|_| !self.is_over.load(SeqCst)) {
@@ -314,7 +313,7 @@ impl Known {
         }
     }
 
-    /// Reads, in all servers, keys that are only changed together, until the history is over.
+    /// Reads, from all servers, keys that are only changed together, until the history is over.
     pub(super) fn read(&self) {
         let mut callers: Vec<Caller> = self.addrs.iter().map(|_| Caller::default()).collect();
         while !self.is_over.load(SeqCst) {
@@ -339,7 +338,7 @@ fn halves(text: &str) -> (Vec<&str>, Vec<&str>) {
     (one.to_vec(), two.to_vec())
 }
 
-/// Makes up random commands, and changes of two keys together by a transaction or a script.
+/// Generates random commands, and changes of two keys together by a transaction or a script.
 fn portion(random: &mut Random, number: u64, command: fn(&mut Random) -> Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let text = |words: &str| encode(&words.split(' ').collect::<Vec<_>>());
     let (db, other) = (random.below(DATABASES), random.below(DATABASES));
@@ -371,14 +370,14 @@ fn portion(random: &mut Random, number: u64, command: fn(&mut Random) -> Vec<Vec
     requests
 }
 
-/// Makes up a command that Redis 7.0 has, too. EVAL restores what DUMP makes of a key, which that does not read if it is a
-/// stream with a consumer that was seen after its last message.
+/// Generates a command that Redis 7.0 has, too. EVAL is excluded: it restores the DUMP of a key, which Redis 7.0 cannot
+/// read if it is a stream with a consumer that was seen after its last message.
 pub(super) fn common_command(random: &mut Random) -> Vec<Vec<u8>> {
     without(&[b"PFCOUNT", b"EVAL"], || random.command())
 }
 
-/// Makes up commands until one is none of these. PFCOUNT writes on a replica, too, as in Redis, and so on a server that was
-/// the primary a moment before.
+/// Generates commands until one is none of these. PFCOUNT writes on a replica, too, as in Redis, and so on a server
+/// that was the primary a moment before.
 fn without(names: &[&[u8]], mut command: impl FnMut() -> Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     loop {
         let command = command();
@@ -388,7 +387,7 @@ fn without(names: &[&[u8]], mut command: impl FnMut() -> Vec<Vec<u8>>) -> Vec<Ve
     }
 }
 
-/// Makes up a command after which Valkey has the same digest, too: it writes scores with a fraction in another way.
+/// Generates a command after which Valkey has the same digest: it writes scores with a fraction in another way.
 pub(super) fn valkey_command(random: &mut Random) -> Vec<Vec<u8>> {
     let is_whole = |arg: &[u8]| {
         let number = std::str::from_utf8(arg).ok().and_then(|text| text.parse::<f64>().ok());
@@ -404,7 +403,7 @@ pub(super) fn valkey_command(random: &mut Random) -> Vec<Vec<u8>> {
     }
 }
 
-/// Makes up any command.
+/// Generates any command.
 pub(super) fn any_command(random: &mut Random) -> Vec<Vec<u8>> {
     without(&[b"PFCOUNT"], || log::command(random))
 }

@@ -1,4 +1,4 @@
-//! A replica counts deadlines by its primary's clock, so that none ends early on a replica whose clock is ahead.
+//! Deadlines at a replica follow its primary's clock, so that none ends early on a replica whose clock is ahead.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::harness::{Client, encode, wait_until};
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// How long the keys live, and by how much this time and times of different servers may differ in a slow test.
+/// TTL of the keys, and the tolerance for it and for times of different servers in a slow test.
 const TTL_MS: i64 = 900_000;
 const SLOW_MS: i64 = 800_000;
 
@@ -19,12 +19,12 @@ fn own_ms() -> i64 {
     Clock::system().now().wall_ms()
 }
 
-/// Returns what TIME replies at a time.
+/// Returns a reply to TIME.
 fn time_at(ms: i64) -> Vec<u8> {
     encode(&[(ms / 1000).to_string(), (ms % 1000 * 1000).to_string()])
 }
 
-/// Returns by how many milliseconds a server's clock is ahead of the system's.
+/// Returns the milliseconds by which a server's clock is ahead of the system's.
 fn ahead_ms(client: &mut Client) -> i64 {
     let reply = client.call("TIME");
     let words: Vec<&str> = reply.split(' ').collect();
@@ -38,7 +38,7 @@ fn assert_ahead(client: &mut Client, expected_ms: i64) {
     assert!((ahead_ms - expected_ms).abs() < SLOW_MS, "{ahead_ms} and not {expected_ms}");
 }
 
-/// Asserts that a key lives for about [`TTL_MS`], and that the times that the server says fit together.
+/// Asserts that a key's remaining TTL is about [`TTL_MS`], and that the times reported by the server agree.
 #[track_caller]
 fn assert_lives(client: &mut Client, key: &str) {
     assert_eq!(client.call(&format!("EXISTS {key}")), ":1");
@@ -48,20 +48,20 @@ fn assert_lives(client: &mut Client, key: &str) {
     assert!((TTL_MS - SLOW_MS..TTL_MS + SLOW_MS).contains(&difference_ms), "{difference_ms}");
 }
 
-/// What a primary without keys sends first.
+/// Returns the first bytes that a primary without keys sends.
 fn empty_data() -> Vec<u8> {
     let dump = [b"REDIS0010\xff".as_slice(), &[0; 8]].concat(); // no checksum
     [format!("+FULLRESYNC {} 1000\r\n${}\r\n", "f".repeat(40), dump.len()).as_bytes(), &dump].concat()
 }
 
-/// Starts a primary of keylatch whose clock stands still, by some milliseconds ahead of the system's.
+/// Starts keylatch as a primary whose clock is stopped, some milliseconds ahead of the system's.
 fn primary_ahead(by_ms: i64) -> Primary {
     let clock = Clock::manual();
     clock.set_wall_ms(own_ms() + by_ms);
     Primary::start_on(clock, &[])
 }
 
-/// Returns the setting by which a server replicates a primary.
+/// Returns the setting with which a server replicates a primary.
 fn replicaof(primary: &Primary) -> String {
     format!("127.0.0.1 {}", primary.addr().port())
 }
@@ -101,7 +101,7 @@ fn a_key_lives_on_a_replica_for_as_long_as_on_a_primary_whose_clock_is_behind_or
 #[test]
 fn a_primary_that_says_no_time_is_followed_by_the_own_clock() {
     for time in ["-NOPERM no\r\n", "-ERR unknown command 'TIME'\r\n", "*0\r\n", "$-1\r\n", "*2\r\n:5\r\n:1000000\r\n"] {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port"); // no former replica has it
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port"); // no former replica uses it
         let port = listener.local_addr().expect("an address").port();
         let replica = Node::keylatch(&[]);
         let mut client = replica.client();
@@ -123,7 +123,7 @@ fn a_time_that_cannot_be_read_ends_the_link_and_changes_no_clock() {
     let mut client = replica.client();
     client.expect(&[(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK")]);
     for time in ["*9223372036854775807\r\n", "*2\r\n$9223372036854775807\r\n", "%\r\n", "*2\r\n*1\r\n"] {
-        // The link that it was sent on has ended, and the next one asks for data.
+        // The link of the former data has ended, and the next one asks for data.
         let is_first = std::cell::Cell::new(true);
         let serve = || if is_first.replace(false) { time.as_bytes().to_vec() } else { time_at(own_ms() - HOUR_MS) };
         let link = answer_replica_at(&listener, serve, &empty_data());
@@ -233,7 +233,7 @@ fn a_restarted_replica_continues_by_the_time_of_its_primary_and_where_it_was() {
             assert_ahead(&mut there, by_ms);
             assert_eq!(there.call("PEXPIRETIME k"), end_ms);
             assert_eq!((client.info("sync_full"), client.info("sync_partial_ok")), ("1".into(), "1".into()));
-            // Also while the primary is not there, and for good.
+            // Also without a connection to the primary, and for good.
             let alone = [&kept[..], &[("replicaof", "127.0.0.1 1")]].concat();
             let replica = Node::start_in(replica.stop(), Kind::Keylatch, &alone).expect("keylatch");
             let mut there = replica.client();
@@ -268,7 +268,7 @@ fn a_replica_that_starts_as_a_primary_moves_deadlines_to_its_own_clock_and_gives
         assert_lives(&mut there, "k");
         let moved_ms = there.int("PEXPIRETIME k");
         assert!((moved_ms - former_ms + by_ms).abs() < SLOW_MS, "{moved_ms} {former_ms}");
-        // Nobody continues from where the former deadlines were.
+        // No replica can continue from where the former deadlines were.
         assert!(there.info("master_replid") != id && there.info("master_replid2") != id, "{id} {position}");
         last.follow(&alone);
         last.assert_same(&alone);

@@ -1,4 +1,4 @@
-//! What a client sees where a step of replication is left out.
+//! Effects on clients if a step of replication is left out.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -57,7 +57,7 @@ fn bad_data_of_a_primary_replaces_no_snapshot_file_and_ends_the_history() {
         let (id, offset) = (raw.id.clone(), raw.offset);
         let mut again = RawReplica::connect(node.addr(), &["eof", "psync2"]);
         let answer = again.resume(&id, offset);
-        let is_kept = loading == "swapdb"; // the former data is still there
+        let is_kept = loading == "swapdb"; // the former data still exists
         assert_eq!(answer.starts_with("+CONTINUE"), is_kept, "{loading}: {answer}");
         assert_eq!(asked.contains("PSYNC\r\n$1\r\n?"), !is_kept, "{loading}: {asked}");
         node.client().expect(&[("EXISTS own", if is_kept { ":1" } else { ":0" })]);
@@ -102,7 +102,7 @@ fn the_role_that_a_transaction_shows_is_of_the_primary_that_it_has_set() {
     assert!(reply.contains(" $9 127.0.0.1 :1 $") && !reply.contains("connected"), "{reply}");
 }
 
-/// Waits until the thread that looks at what is due has done so after a time.
+/// Waits until the thread for due work has run after a time.
 fn look_after(server: &TestServer, ms: u64) {
     let mut client = server.client();
     let saves = client.info("rdb_saves");

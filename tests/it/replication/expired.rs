@@ -1,4 +1,4 @@
-//! Keys whose time is over by the clock of a server that does not own expiry, or that was down meanwhile.
+//! Keys that have expired by the clock of a server that does not own expiry, or was down meanwhile.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -12,20 +12,20 @@ use crate::differential::random::Random;
 use crate::harness::{Client, TestServer, encode, wait_until};
 use crate::log::first_seed;
 
-/// The keys of the first test: each kind of record that a snapshot has.
+/// Keys of the first test: each kind of record that a snapshot has.
 const KEYS: [&str; 6] = ["text", "long", "many", "fields", "list", "lock"];
 
 fn own_ms() -> i64 {
     Clock::system().now().wall_ms()
 }
 
-/// Returns what TIME replies now.
+/// Returns the present reply to TIME.
 fn time() -> Vec<u8> {
     let ms = own_ms();
     encode(&[(ms / 1000).to_string(), (ms % 1000 * 1000).to_string()])
 }
 
-/// Sends commands as a primary does.
+/// Sends commands like a primary.
 fn send(link: &mut TcpStream, commands: &[Vec<&str>]) {
     let bytes: Vec<u8> = commands.iter().flat_map(|words| encode(words)).collect();
     link.write_all(&bytes).expect("the replica reads");
@@ -52,7 +52,7 @@ fn send_expired(link: &mut TcpStream) {
     send(link, &[vec!["SET", "last", "v"]]);
 }
 
-/// Sends what the primary had done before their time was over.
+/// Sends the commands that the primary had executed before the keys' deadlines.
 fn renew(link: &mut TcpStream) {
     send(link, &KEYS.map(|key| vec!["PERSIST", key]));
     send(link, &[vec!["SET", "renewed", "v"]]);
@@ -91,7 +91,7 @@ fn a_replica_that_is_started_again_has_the_keys_whose_renewal_is_on_its_way() {
             assert!(client.call("BGREWRITEAOF").starts_with('+'));
             wait_until(|| client.info("aof_rewrites") != rewrites);
         }
-        // What it sends its own replicas has them, too.
+        // Its own replicas get them, too.
         let below = Node::replica_of(&replica, &[]);
         wait_until(|| below.client().call("EXISTS last") == ":1");
         let dir = replica.stop();
@@ -104,7 +104,7 @@ fn a_replica_that_is_started_again_has_the_keys_whose_renewal_is_on_its_way() {
     }
 }
 
-/// Starts a primary in a directory at a time.
+/// Starts a primary in a directory, at a wall-clock time.
 fn start_at(dir: &Dir, wall_ms: i64, settings: &[(&str, &str)]) -> (TestServer, Clock) {
     let clock = Clock::manual();
     clock.set_wall_ms(wall_ms);
@@ -175,19 +175,20 @@ fn a_reload_tells_the_replicas_and_the_file_of_keys_that_have_expired() {
     client.expect(&[("DEBUG LOADAOF", "+OK"), ("GET n", "$1 1")]);
 }
 
-/// Three servers in a chain whose clocks go together, and one beside them that is always there and told the same.
+/// Three servers in a chain whose clocks advance together, and one outside of it that is always up and gets the same
+/// commands.
 struct Chain {
     random: Random,
     is_logged: bool,
     wall_ms: i64,
     nodes: Vec<Option<(TestServer, Dir)>>,
-    /// The relay in front of each.
+    /// Relay in front of each server.
     relays: Vec<Relay>,
     reference: TestServer,
 }
 
-/// Lets a server save its data. A replica cannot while it loads those of its primary, in the middle of which a link may be held;
-/// the primary, which is the first, always can.
+/// Makes a server save its data. A replica cannot while it loads its primary's data, during which a link may be held;
+/// the primary, which is the first server, always can.
 fn save(number: usize, client: &mut Client) {
     let reply = client.call("SAVE");
     assert!(reply == "+OK" || number > 0 && reply.starts_with("-LOADING "), "server {number}: {reply}");
@@ -222,14 +223,14 @@ impl Chain {
         &self.nodes[number].as_ref().expect("it runs").0
     }
 
-    /// Lets time pass on all of them.
+    /// Advances time on all of them.
     fn advance(&mut self, ms: u64) {
         self.wall_ms += ms as i64;
         self.reference.advance_ms(ms);
         self.nodes.iter().flatten().for_each(|(server, _)| server.advance_ms(ms));
     }
 
-    /// Stops a server after it has saved its data, lets time pass, and starts it again.
+    /// Stops a server after it has saved its data, advances time, and restarts it.
     fn restart(&mut self, number: usize) {
         let (server, dir) = self.nodes[number].take().expect("it runs");
         save(number, &mut server.client());
@@ -240,7 +241,7 @@ impl Chain {
         self.run(number, dir);
     }
 
-    /// Executes a random write at the primary and beside it.
+    /// Executes a random write at the primary and at the server outside.
     fn write(&mut self, clients: &mut [Client; 2]) {
         let key = format!("k{}", self.random.below(8));
         let ms = 1 + self.random.below(150);

@@ -1,7 +1,7 @@
-//! Random histories of replication, by seed: links are cut, servers end and begin again, and roles change, while clients
+//! Random histories of replication, by seed: links are cut, servers end and restart, and roles change, while clients
 //! write and read.
 //!
-//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` how many there are.
+//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` the number of histories.
 
 use super::chains::{Chain, Ending, any_command, common_command, valkey_command};
 use super::nodes::Kind::{self, Keylatch, Redis, Valkey};
@@ -9,17 +9,17 @@ use crate::differential::random::Random;
 use crate::harness::wait_until;
 use crate::log::first_seed;
 
-/// How many histories a test runs, unless `KEYLATCH_HISTORIES` says it.
+/// Number of histories of a test, unless set by `KEYLATCH_HISTORIES`.
 const HISTORIES: u64 = 2;
 
-/// How many clients write, and how much each of them.
+/// Number of writing clients, and number of portions of each.
 const WRITERS: u64 = 3;
 const PORTIONS: u64 = 60;
 
-/// How often each link is cut where that is all that happens.
+/// Number of cuts of each link in histories without other events.
 const CUTS: u64 = 6;
 
-/// How many things happen to a chain meanwhile.
+/// Number of random actions on a chain.
 const ACTS: u64 = 8;
 
 /// Runs a history of a chain of servers.
@@ -54,7 +54,7 @@ fn run_all(chains: &[&[Kind]], command: fn(&mut Random) -> Vec<Vec<u8>>) {
     }
 }
 
-/// Runs writers until every link was cut often, and asserts that no server has sent all its data again.
+/// Runs writers until every link was cut often, and asserts that no server has sent a full synchronisation again.
 fn cut_shortly(seed: u64, kinds: &[Kind], command: fn(&mut Random) -> Vec<Vec<u8>>) -> Option<()> {
     let (chain, known) = Chain::start(seed, kinds, &[("repl-backlog-size", "100000000")])?;
     chain.catch_up();
@@ -73,7 +73,7 @@ fn cut_shortly(seed: u64, kinds: &[Kind], command: fn(&mut Random) -> Vec<Vec<u8
     for number in 0..chain.len() - 1 {
         let [full, partial] = ["sync_full", "sync_partial_ok"].map(|field| chain.node(number).info(field));
         assert_eq!(full, "1", "server {number} of {kinds:?}, seed {seed}");
-        // A link that was cut before it was there has cost nothing.
+        // A link that was cut before it was established has cost nothing.
         assert!(partial.parse::<u64>().is_ok_and(|count| count > 0), "{partial}");
     }
     Some(())
@@ -107,7 +107,7 @@ fn whatever_happens_a_redis_server_in_the_chain_has_the_same_data_in_the_end() {
 
 #[test]
 fn whatever_happens_a_valkey_server_in_the_chain_has_the_same_data_in_the_end_where_there_is_one() {
-    // Redis 7.0 does not read the files of Valkey, so that they are never in one chain.
+    // Redis 7.0 cannot read Valkey's files, so both are never in one chain.
     run_all(
         &[&[Valkey, Keylatch, Valkey], &[Keylatch, Valkey, Keylatch], &[Keylatch, Valkey], &[Valkey, Keylatch]],
         valkey_command,

@@ -1,4 +1,4 @@
-//! Private instances that replicate each other in one process: TEST.INSTANCE, faults of the link, and failovers over it.
+//! Private instances that replicate each other in one process: TEST.INSTANCE, faults of the link, and failovers.
 
 use keylatch::Clock;
 
@@ -16,7 +16,7 @@ fn enter(server: &TestServer, user: &str) -> Client {
     client
 }
 
-/// Makes a primary and its replica, whose clock stands still, and a client of each.
+/// Creates a primary and its replica on a stopped clock, with a client of each.
 fn pair(server: &TestServer) -> (Client, Client) {
     let mut primary = enter(server, "ns-a");
     primary.call("TEST.TIME FREEZE");
@@ -24,7 +24,7 @@ fn pair(server: &TestServer) -> (Client, Client) {
     (primary, enter(server, "ns-b"))
 }
 
-/// Sends a request to the primary that blocks, and waits until it does.
+/// Sends a blocking request to the primary, and waits until it blocks.
 fn block(server: &TestServer, mut client: Client, request: &str) -> Client {
     let mut other = enter(server, "ns-a");
     let blocked = other.info("blocked_clients");
@@ -102,19 +102,19 @@ fn a_delay_of_the_link_is_one_of_the_common_clock() {
     primary.call("TEST.TIME ADVANCE 400");
     assert_eq!(early.reply(), "*-1");
     replica.expect(&[("GET k", "$-1")]);
-    // Whoever moves the clock moves that of both.
+    // A client of either moves the clock of both.
     replica.call("TEST.TIME ADVANCE 99");
     replica.expect(&[("GET k", "$-1")]);
     replica.call("TEST.TIME ADVANCE 1");
     replica.expect(&[("GET k", "$1 v"), ("PTTL k", ":59500")]);
     primary.expect(&[("PTTL k", ":59500")]);
-    // An expiry is the primary's word, but hidden at its time.
+    // The primary decides an expiry, but the key is hidden at its deadline.
     primary.call("TEST.TIME ADVANCE 59500");
     primary.expect(&[("EXISTS k", ":0"), ("DBSIZE", ":1")]);
     replica.expect(&[("EXISTS k", ":0"), ("DBSIZE", ":2")]);
     primary.call("TEST.TIME ADVANCE 500");
     replica.expect(&[("DBSIZE", ":1")]);
-    // Without the fault, what is on the way is there.
+    // Without the fault, the data in flight arrives.
     primary.call("SET k w");
     replica.expect(&[("GET k", "$-1"), ("TEST.FAULT CLEAR", "+OK"), ("GET k", "$1 w")]);
 }
@@ -172,7 +172,7 @@ fn a_link_that_is_cut_is_down_until_the_fault_is_removed_and_then_continues() {
     assert_eq!((replica.info("master_link_status"), primary.info("connected_slaves")), ("up".into(), "1".into()));
     assert_eq!((primary.info("sync_full"), primary.info("sync_partial_ok")), ("1".into(), "1".into()));
     primary.expect(&[("WAIT 1 0", ":1"), ("CONFIG SET repl-backlog-size 16384", "+OK")]);
-    // More is missing than the primary has kept, which has no writes to go back to.
+    // More is missing than the primary has retained, which has no writes to go back to.
     primary.expect(&[("CONFIG SET test-journal-max 0", "+OK")]);
     replica.call("TEST.FAULT ADD LINK DROP");
     let value = "v".repeat(10_000);
@@ -197,7 +197,7 @@ fn what_is_on_the_way_when_a_link_is_cut_arrives_once_after_it_is_opened_again()
     replica.expect(&[("GET n", "$1 3")]);
 }
 
-/// Loses what the replica does not have; the connections to the primary close. Returns another client of it.
+/// Loses the writes that the replica does not have; the connections to the primary close. Returns a new client of it.
 fn fail_over(server: &TestServer) -> Client {
     let mut client = enter(server, "ns-a");
     client.send(b"TEST.FAILOVER\r\n");
@@ -221,12 +221,12 @@ fn a_failover_loses_what_the_replica_does_not_have_and_nothing_else() {
     primary_again.expect(&state);
     replica.expect(&state);
     assert!(primary_again.int("LOCK.ACQUIRE lock other PX 60000") > fence);
-    // What was lost is never seen at the replica, which goes on.
+    // The lost writes are never seen at the replica, which goes on.
     replica.expect(&state);
     primary_again.call("TEST.TIME ADVANCE 100");
     replica.expect(&[("GET lock", "$5 other"), ("GET both", "$1 2"), ("EXISTS lost", ":0")]);
     assert_eq!(primary_again.call("DEBUG DIGEST"), replica.call("DEBUG DIGEST"));
-    // Nothing is on the way: nothing is lost.
+    // No data is in flight: nothing is lost.
     let mut primary = fail_over(&server);
     primary.expect(&[("GET lock", "$5 other"), ("INCR both", ":3")]);
     primary.call("TEST.TIME ADVANCE 100");
@@ -244,7 +244,7 @@ fn a_failover_that_would_lose_more_than_is_remembered_is_refused() {
     }
     let refused = primary.call("TEST.FAILOVER");
     assert!(refused.starts_with("-ERR only ") && refused.ends_with(" writes are remembered"), "{refused}");
-    // It has undone nothing, and closed nothing.
+    // It has undone nothing, and closed no connection.
     primary.expect(&[("DBSIZE", ":21"), ("CONFIG SET test-journal-max 0", "+OK"), ("SET more 1", "+OK")]);
     primary.expect(&[("TEST.FAILOVER", "-ERR only 0 writes are remembered")]);
     replica.expect(&[("DBSIZE", ":1"), ("TEST.FAULT CLEAR", "+OK"), ("DBSIZE", ":22")]);
@@ -260,7 +260,7 @@ fn what_a_failover_has_undone_is_read_at_once_after_the_fault_is_removed() {
         replica.call("TEST.FAULT ADD LINK DELAY 100");
         primary.expect(&[("SET k 2", "+OK")]);
         primary = fail_over(&server);
-        // Nothing is written that something could wait for.
+        // There are no writes that a client could wait for.
         replica.expect(&[("GET k", "$1 1"), ("TEST.FAULT CLEAR", "+OK")]);
         primary.expect(&[("GET k", "$1 1")]);
     }

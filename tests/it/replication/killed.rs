@@ -1,6 +1,6 @@
-//! Histories of processes: primaries and replicas are killed or stopped at random, and what was acknowledged is there.
+//! Histories of processes: primaries and replicas are killed or stopped at random, and acknowledged writes survive.
 //!
-//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` how many there are.
+//! `KEYLATCH_SEED` is the first seed, `KEYLATCH_HISTORIES` the number of histories.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -15,15 +15,15 @@ use crate::harness::{Client, ReservedPort, encode, wait_until};
 use crate::log::first_seed;
 use crate::process::{Process, binary};
 
-/// How many histories are run for each kind of persistence, unless `KEYLATCH_HISTORIES` says it.
+/// Number of histories for each kind of persistence, unless set by `KEYLATCH_HISTORIES`.
 const HISTORIES: u64 = 1;
 
 const WRITERS: usize = 2;
 
-/// How many primaries each history has, one after the other.
+/// Number of successive primaries in each history.
 const REIGNS: usize = 4;
 
-/// Two servers as processes, of which one is the primary.
+/// Two servers as processes, one of which is the primary.
 struct Pair {
     random: Random,
     ports: [ReservedPort; 2],
@@ -32,16 +32,16 @@ struct Pair {
     is_logged: bool,
 }
 
-/// What the clients know, and what they have been told.
+/// Replies and acknowledgements known to the clients.
 struct Told {
     addrs: [SocketAddr; 2],
     primary: AtomicUsize,
     is_over: AtomicBool,
-    /// The numbers that the replica has acknowledged in the present reign.
+    /// Numbers that the replica has acknowledged in the present reign.
     acknowledged: Mutex<Vec<u64>>,
 }
 
-/// Ends the clients, also when the test fails.
+/// Guard that ends the clients, also when the test fails.
 struct Ending<'t>(&'t Told);
 
 impl Drop for Ending<'_> {
@@ -60,7 +60,7 @@ impl Pair {
         pair
     }
 
-    /// Starts a server with the files that it has.
+    /// Starts a server with its files.
     fn run(&mut self, number: usize, primary: Option<usize>) {
         let dir = self.dir.path().join(number.to_string());
         std::fs::create_dir_all(&dir).expect("a directory");
@@ -97,7 +97,7 @@ impl Pair {
         wait_until(|| client.info("role") == "slave" && client.info("master_link_status") == "up");
     }
 
-    /// Disturbs the replica, or the primary, without the loss of anything.
+    /// Disturbs the replica, or the primary, without a loss of data.
     fn disturb(&mut self, primary: usize) {
         let replica = 1 - primary;
         match self.random.below(4) {
@@ -132,7 +132,7 @@ impl Pair {
                 wait_until(|| self.client(next).info("role") == "master");
             }
         }
-        // What was acknowledged up to now; the former primary acknowledges nothing more that is in the new one.
+        // Acknowledged up to now. The former primary acknowledges no later number that is in the new one.
         let acknowledged = std::mem::take(&mut *told.acknowledged.lock());
         let mut client = self.client(next);
         wait_until(|| client.call("REPLICAOF NO ONE") == "+OK");
@@ -155,7 +155,7 @@ impl Pair {
 }
 
 impl Told {
-    /// Writes numbers, and notes which of them the replica has acknowledged to have.
+    /// Writes numbers, and records those that the replica has acknowledged.
     fn write(&self, first: u64) {
         let mut caller = Caller::default();
         for number in (first..).step_by(WRITERS).take_while(|_| !self.is_over.load(SeqCst)) {
@@ -164,7 +164,7 @@ impl Told {
             let wait = encode(&["WAIT", "1", "200"]);
             let replies = caller.ask(self.addrs[primary], &[set, wait]);
             let Some([set, wait]) = replies.as_deref() else { continue };
-            // A reply that comes after the end of the reign says nothing of the next one.
+            // A reply after the end of the reign does not concern the next one.
             let mut acknowledged = self.acknowledged.lock();
             if set == "+OK" && wait == ":1" && self.primary.load(SeqCst) == primary {
                 acknowledged.push(number);

@@ -1,4 +1,4 @@
-//! keylatch as a replica: what it takes over, what it continues, and what it survives.
+//! keylatch as a replica: full and partial synchronisations, and errors that it survives.
 
 use super::nodes::{Kind, Node};
 use super::parties::answer_replica;
@@ -92,7 +92,7 @@ fn a_replica_whose_link_was_cut_continues_where_it_was() {
 #[test]
 fn a_replica_that_missed_too_much_gets_all_data_again() {
     with_replica(&[("repl-backlog-size", "16384")], |primary, replica| {
-        // Its primary is another one for a while, so that it cannot read.
+        // It has another primary for a while, so that it cannot read.
         replica.client().expect(&[("REPLICAOF 127.0.0.1 1", "+OK")]);
         primary.client().pipeline(&(0..3000).map(|n| format!("SET missed:{n} {n}")).collect::<Vec<_>>());
         replica.follow(primary);
@@ -143,7 +143,7 @@ fn a_replica_keeps_its_data_until_all_of_the_primary_is_here() {
     link.write_all(stream).expect("it reads");
     wait_until(|| replica.info("slave_repl_offset") == (1000 + stream.len()).to_string());
     assert_eq!(replica.client().call("GET k"), "$1 v");
-    // A transaction counts when it is whole.
+    // A transaction counts when it is complete.
     let begun = b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nw\r\n";
     link.write_all(begun).expect("it reads");
     link.write_all(b"*2\r\n$3\r\nDEL\r\n$1\r\n").expect("it reads");
@@ -152,7 +152,7 @@ fn a_replica_keeps_its_data_until_all_of_the_primary_is_here() {
     let mut link = serve(b"+CONTINUE\r\n", b"");
     wait_until(|| replica.info("master_link_status") == "up");
     assert_eq!(replica.info("slave_repl_offset"), (1000 + stream.len()).to_string());
-    // What is no stream ends the link, and changes nothing.
+    // Bytes that are no replication stream end the link, and change nothing.
     for garbage in [&b"*1\r\n$4\r\nEXEC\r\n"[..], b"*1\r\n$x\r\n", b"PING\r\n", b"*2\r\n$6\r\nSELECT\r\n$2\r\n99\r\n"] {
         link.write_all(garbage).expect("it reads");
         link = serve(b"+CONTINUE\r\n", b"");
@@ -224,7 +224,7 @@ fn what_has_expired_is_hidden_on_a_replica_until_the_primary_deletes_it() {
         (there.call("DBSIZE"), there.call("TTL k"), there.info("expired_keys")),
         (":2".into(), ":-2".into(), "0".into())
     );
-    wait_until(|| client.call("GET k") == "$-1"); // redis-server keeps a key for one millisecond more
+    wait_until(|| client.call("GET k") == "$-1"); // redis-server expires a key one millisecond later
     wait_until(|| there.call("DBSIZE") == ":1");
     // As a primary it does that itself.
     there.expect(&[("REPLICAOF NO ONE", "+OK")]);
@@ -255,7 +255,7 @@ fn a_replica_logs_in_to_its_primary_as_the_user_that_the_settings_name() {
     }
 }
 
-/// Counts what a primary has sent.
+/// Returns the numbers of synchronisations of a primary.
 fn syncs(node: &Node) -> [String; 2] {
     let mut client: Client = node.client();
     [client.info("sync_full"), client.info("sync_partial_ok")]
@@ -344,7 +344,7 @@ fn the_link_of_a_replica_is_a_client_that_is_a_master() {
         assert!(client.call(&format!("CLIENT LIST ID {id}")).contains("flags=M"));
         assert!(!client.call("CLIENT LIST TYPE normal").contains("flags=M"));
         assert_eq!(client.info("connected_clients"), "2", "{kind:?}");
-        // Ended, it comes again.
+        // Once ended, it comes back.
         assert_eq!(client.call("CLIENT KILL USER default TYPE master"), ":0", "{kind:?}");
         for by in ["type", "id", "laddr"] {
             let line = client.call("CLIENT LIST TYPE master");
@@ -374,11 +374,11 @@ fn an_append_only_file_counts_as_begun_when_it_has_the_data_of_the_primary() {
     client.expect(&[("CONFIG SET rdb-key-save-delay 1000000000", "+OK")]);
     replica.follow(&one);
     replica.assert_same(&one);
-    // Its end would be that of the data.
+    // It would end together with the data.
     assert_eq!(client.info("aof_rewrite_in_progress"), "1");
     client.expect(&[("SHUTDOWN NOSAVE", "-ERR Errors trying to SHUTDOWN. Check logs.")]);
     wait_until(|| client.info("current_save_keys_total") == "1");
-    // One that is given up for the next data begins again at once.
+    // A rewrite that was dropped for the next data begins again at once.
     client.expect(&[("CONFIG SET rdb-key-save-delay 0", "+OK")]);
     replica.follow(&other);
     replica.assert_same(&other);

@@ -1,4 +1,4 @@
-//! A relay in front of a server: what connects through it is cut after a random number of bytes, in either direction.
+//! Relay in front of a server: connections through it are cut after a random number of bytes, in either direction.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,31 +9,31 @@ use parking_lot::Mutex;
 
 use crate::differential::random::Random;
 
-/// How many bytes are passed on at once, at most.
+/// Maximum number of bytes passed on at once.
 const PIECE_MAX: usize = 8192;
 
-/// How many cuts fall into the first bytes, where replicas introduce themselves: they wait for a second after each.
+/// Maximum number of cuts within the first bytes, the handshake of replicas: they wait for a second after each.
 const EARLY_CUTS_MAX: u64 = 1;
 
-/// A relay in front of one server, which may get another address.
+/// Relay in front of one server, whose address may change.
 pub(super) struct Relay {
     addr: SocketAddr,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// Where the server listens, while there is one.
+    /// Address of the server, while it is up.
     target: Mutex<Option<SocketAddr>>,
     random: Mutex<Random>,
-    /// How many more connections are cut.
+    /// Number of connections that are still to be cut.
     cuts_left: AtomicU64,
     early_cuts: AtomicU64,
-    /// How many were cut.
+    /// Number of cut connections.
     cuts: AtomicU64,
     is_over: AtomicBool,
-    /// Whether bytes are kept back.
+    /// True while bytes are held back.
     is_held: AtomicBool,
-    /// The connections that pass through it, from both sides.
+    /// Connections that pass through it, from both sides.
     streams: Mutex<Vec<TcpStream>>,
 }
 
@@ -69,22 +69,21 @@ impl Relay {
         self.addr.port()
     }
 
-    /// Leads the next connections to an address, or nowhere.
+    /// Directs the next connections to an address, or nowhere.
     pub(super) fn lead_to(&self, target: Option<SocketAddr>) {
         *self.shared.target.lock() = target;
     }
 
-    /// Keeps back whatever comes from now on, or passes it on again.
+    /// Holds back all bytes from now on, or passes them on again.
     pub(super) fn hold(&self, is_held: bool) {
         self.shared.is_held.store(is_held, SeqCst);
     }
 
-    /// Cuts as many more connections.
+    /// Allows this many more cuts.
     pub(super) fn allow_cuts(&self, cuts: u64) {
         self.shared.cuts_left.store(cuts, SeqCst);
     }
 
-    /// Returns how many connections were cut.
     pub(super) fn cuts(&self) -> u64 {
         self.shared.cuts.load(SeqCst)
     }
@@ -99,7 +98,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.shared.is_over.store(true, SeqCst);
         self.cut();
-        let _ = TcpStream::connect(self.addr); // the thread that accepts ends
+        let _ = TcpStream::connect(self.addr); // wakes the accepting thread to end
     }
 }
 
@@ -117,7 +116,7 @@ impl Shared {
         }
     }
 
-    /// Decides after how many bytes a connection is cut.
+    /// Chooses the number of bytes after which a connection is cut.
     fn lifetime(&self) -> usize {
         let mut random = self.random.lock();
         let is_early = random.below(6) == 0 && self.early_cuts.fetch_add(1, SeqCst) < EARLY_CUTS_MAX;
@@ -125,7 +124,7 @@ impl Shared {
         range / 8 + random.below(range)
     }
 
-    /// Passes on what comes from one side, in pieces of random lengths.
+    /// Passes on the bytes of one side, in pieces of random lengths.
     fn pass_on(&self, mut from: &TcpStream, mut to: &TcpStream, lifetime: usize) {
         let (mut buffer, mut left) = ([0; PIECE_MAX], lifetime);
         loop {
@@ -141,13 +140,13 @@ impl Shared {
             }
             left = left.saturating_sub(len);
         }
-        // It may have ended already.
+        // The connection may have ended already.
         for stream in [from, to] {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Returns whether one more connection may be cut, and counts it.
+    /// Returns whether another connection may be cut, and counts it.
     fn take_cut(&self) -> bool {
         let is_cut = self.cuts_left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
         self.cuts.fetch_add(u64::from(is_cut), SeqCst);

@@ -1,4 +1,4 @@
-//! Locks on a primary, and what a replica that takes its place knows of them.
+//! Locks on a primary, and their records at a replica that takes its place.
 
 use keylatch::Clock;
 
@@ -19,8 +19,8 @@ fn a_lock_is_held_at_a_replica_that_is_promoted_until_its_own_deadline() {
         holder.expect(&[("LOCK.RELEASE released mine", ":1"), ("WAIT 1 0", ":1")]);
         let mut other = replica.client();
         other.expect(&[("REPLICAOF NO ONE", "+OK"), ("GET held", "$4 mine"), ("SET held other NX PX 1000", "$-1")]);
-        // The deadline is logged in whole milliseconds, rounded up. What is left of it depends on the round trip in
-        // which the replica learned of its primary's clock.
+        // The deadline is logged in whole milliseconds, rounded up. The rest depends on the round trip in which the
+        // replica learned of its primary's clock.
         let late_ms = other.int("PEXPIRETIME held") - holder.int("PEXPIRETIME held");
         assert!((0..=1).contains(&late_ms), "{late_ms}");
         other.expect(&[("SET released other NX PX 1000", "+OK")]);
@@ -38,7 +38,7 @@ fn a_replica_takes_no_string_for_a_shared_lock_and_each_shared_lock_for_one() {
         assert!(client.int(&format!("LOCK.ACQUIRE {key} r SHARED PX 60000")) > 0);
     }
     client.expect(&[("SET early:overwritten shared:", "+OK"), ("SET early:plain shared:", "+OK")]);
-    // By all data, and by what follows it.
+    // By the full synchronisation, and by the stream after it.
     let replica = Node::replica_of(&primary, &[]);
     replica.wait_for(&primary);
     for key in ["late", "late:overwritten"] {
@@ -67,7 +67,7 @@ fn fences_increase_over_a_failover_to_a_server_whose_clock_is_behind() {
     ahead.server().set_wall_ms(Clock::system().now().wall_ms() + 1_000_000_000);
     let mut client = ahead.client();
     let first = client.int("LOCK.ACQUIRE before mine PX 60000");
-    // By all data, and by what follows it.
+    // By the full synchronisation, and by the stream after it.
     let [early, late] = [(); 2].map(|()| Node::keylatch(&[]));
     let mut fences = Vec::new();
     for replica in [&early, &late] {
@@ -94,7 +94,7 @@ fn fences_increase_over_a_failover_to_a_server_whose_clock_is_behind() {
 fn a_replica_that_was_sent_all_data_gives_greater_fences_than_its_primary_gives_unheard() {
     let ahead = TestServer::start_on(Clock::manual(), &[("repl-diskless-sync-delay", "0")]);
     ahead.server().set_wall_ms(Clock::system().now().wall_ms() + 1_000_000_000);
-    let _first = RawReplica::synchronized(ahead.addr()); // it alone is told up to where fences may be given
+    let _first = RawReplica::synchronized(ahead.addr()); // only this one is told the bound of fences
     let mut client = ahead.client();
     let before = client.int("LOCK.ACQUIRE before mine PX 60000");
     let replica = Node::keylatch(&[]);
@@ -202,20 +202,20 @@ fn under_the_same_fault_a_lock_by_set_is_given_twice_and_one_with_replicas_is_no
     one.expect(&[("GET by-set", "$3 one"), ("GET replicated", "$-1"), ("GET before", "$3 one")]);
 }
 
-/// Sends a request that acquires a lock, waits until the client is blocked, and lets the replica read the lock.
+/// Sends a request that acquires a lock, waits until the client is blocked, and makes the replica read the lock.
 fn begin(primary: &Primary, raw: &mut RawReplica, request: &str) -> Client {
     let client = primary.server.block(request);
     read_lock(raw);
     client
 }
 
-/// Lets a replica read that a lock was acquired: the key, and what is known of it.
+/// Makes a replica read that a lock was acquired: the key and its record.
 fn read_lock(raw: &mut RawReplica) {
     wait_until(|| raw.change().starts_with("set k "));
     wait_until(|| raw.change() == "exec");
 }
 
-/// Lets replicas read what there is, and acknowledge it when they are asked to, until no client waits for that.
+/// Makes replicas read all data, and acknowledge it when asked, until no client waits for acknowledgements.
 fn acknowledge_all(primary: &Primary, replicas: &mut [&mut RawReplica]) {
     wait_until(|| {
         primary.client().expect(&[("SET marker v", "+OK")]);
@@ -242,7 +242,7 @@ fn a_lock_with_replicas_is_granted_when_as_many_have_acknowledged_it() {
     acknowledge_all(&primary, &mut [&mut first, &mut second]);
     assert_eq!(again.reply(), fence);
     holder.expect(&[("LOCK.RELEASE k mine", ":1")]);
-    // Without any the reply waits for nothing.
+    // Without replicas the reply waits for nothing.
     assert!(holder.int("LOCK.ACQUIRE k mine PX 60000 REPLICAS 0") > 0);
 }
 
@@ -309,7 +309,7 @@ fn who_waits_for_replicas_of_a_lock_is_told_when_the_primary_becomes_a_replica()
     primary.client().expect(&[("REPLICAOF 127.0.0.1 1", "+OK")]);
     assert!(holder.reply().starts_with("-UNBLOCKED "));
     assert_eq!(holder.read_raw(), None);
-    // What becomes of the lock is up to the new primary.
+    // The new primary decides about the lock.
     primary.client().expect(&[("GET k", "$4 mine")]);
 }
 

@@ -1,4 +1,4 @@
-//! The commands of REPLICATION.md, run as they stand there.
+//! The commands of REPLICATION.md, executed as they are.
 
 use std::process::Command;
 
@@ -13,8 +13,8 @@ fn block(name: &str) -> &'static str {
     page.split(&begin).nth(1).and_then(|rest| rest.split("```").next()).expect("a block of commands")
 }
 
-/// Runs a block in a shell, with the function that the first one defines, and with a password if there is one; returns
-/// what it says, and whether it has ended well.
+/// Runs a block in a shell, with the function that the first block defines, and with a password if there is one;
+/// returns its output, and whether it has succeeded.
 fn run(name: &str, old: &Node, new: &Node, password: &str) -> (String, bool) {
     let function = block("moving").split_once("\n}\n").expect("a function").0;
     let commands = format!("{function}\n}}\n{}", block(name));

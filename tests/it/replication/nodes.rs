@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::differential::oracle::Oracle;
 use crate::harness::{Client, ReservedPort, TestServer, wait_until};
 
-/// What a node is.
+/// Kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Keylatch,
@@ -17,17 +17,16 @@ pub(super) enum Kind {
     Valkey,
 }
 
-/// A server with its directory.
+/// Server with its directory.
 pub(super) struct Node {
     server: Server,
     pub(super) dir: Dir,
 }
 
-/// The directory of a server, which stays when the test fails: its files are what there is to find out why.
+/// Directory of a server, which is kept when the test fails: its files help to find the cause.
 pub(super) struct Dir(TempDir);
 
 impl Dir {
-    /// Creates one.
     pub(super) fn new() -> Self {
         Dir(tempfile::tempdir().expect("a temporary directory"))
     }
@@ -52,12 +51,12 @@ enum Server {
     Other { _process: Oracle, port: ReservedPort },
 }
 
-/// What all nodes are started with.
+/// Settings of all nodes.
 const SETTINGS: [(&str, &str); 3] =
     [("enable-debug-command", "yes"), ("repl-diskless-sync-delay", "0"), ("save", "\"\"")];
 
 impl Node {
-    /// Starts a server; `None` if its program is not there.
+    /// Starts a server; `None` if its program is not installed.
     pub(super) fn start(kind: Kind, settings: &[(&str, &str)]) -> Option<Self> {
         Self::start_in(Dir::new(), kind, settings)
     }
@@ -73,7 +72,7 @@ impl Node {
         Self::keylatch(&[&[("replicaof", &*replicaof)], settings].concat())
     }
 
-    /// Starts a server with the files that are in a directory.
+    /// Starts a server with the files in a directory.
     pub(super) fn start_in(dir: Dir, kind: Kind, settings: &[(&str, &str)]) -> Option<Self> {
         let place = [("dir", dir.path().to_str().expect("text"))];
         let settings = [&SETTINGS[..], &place, settings].concat();
@@ -123,27 +122,27 @@ impl Node {
         self.client().info(field)
     }
 
-    /// Makes it a replica of another one.
+    /// Makes it a replica of another server.
     #[track_caller]
     pub(super) fn follow(&self, primary: &Node) {
         let reply = self.client().call(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
         assert_eq!(reply, "+OK");
     }
 
-    /// Makes it a replica of a server that has another port since it was started again.
+    /// Makes it a replica of a server that has another port since a restart.
     #[track_caller]
     pub(super) fn follow_again(&self, primary: &Node) {
         let reply = self.client().call(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
         assert!(reply.starts_with("+OK"), "{reply}");
     }
 
-    /// Waits until it has executed everything that a primary has.
+    /// Waits until it has executed everything of a primary.
     #[track_caller]
     pub(super) fn wait_for(&self, primary: &Node) {
         let (mut here, mut there) = (self.client(), primary.client());
         wait_until(|| {
-            // A PING may come between the two replies. After a reload the primary has another history, which a replica whose
-            // link still seems to be up has not noticed.
+            // A PING may come between the two replies. After a reload the primary has another history, which a replica
+            // has not noticed if its link still seems to be up.
             let (id, position) = (there.info("master_replid"), there.info("master_repl_offset"));
             let shown = here.call("INFO replication");
             let fields = [
@@ -154,7 +153,7 @@ impl Node {
             ];
             fields.iter().all(|field| shown.split(' ').any(|line| line == field))
         });
-        // The primary knows that when it has the first acknowledgement.
+        // The primary knows that once it has the first acknowledgement.
         let shown = format!("port={},state=online,", self.port());
         wait_until(|| there.call("INFO replication").contains(&shown));
     }

@@ -1,4 +1,4 @@
-//! What can be seen of what a replica executes, and what else a replica shows.
+//! Observability of the commands that a replica executes, and other introspection of a replica.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use super::nodes::{Kind, Node};
 use super::parties::{Primary, answer_replica};
 use crate::harness::{encode, wait_until};
 
-/// Returns what a primary without keys sends first.
+/// Returns the first bytes that a primary without keys sends.
 fn full() -> Vec<u8> {
     let dump = [b"REDIS0010\xff".as_slice(), &[0; 8]].concat(); // no checksum
     [format!("+FULLRESYNC {} 1000\r\n${}\r\n", "f".repeat(40), dump.len()).as_bytes(), &dump].concat()
@@ -108,7 +108,7 @@ fn a_replica_sends_a_client_that_follows_redirections_to_its_primary() {
     other.expect(&[("CLIENT CAPA redirect", "+OK"), ("GET k", "$1 v"), ("SET k w", "+OK")]);
 }
 
-/// What a server before Redis 7.2 lacks after a command, because it cannot have it.
+/// Output that a server before Redis 7.2 lacks after a command.
 const NOT_IN_OLD: [(&str, &str); 5] = [
     ("hexpire", "HEXPIRE h 9 FIELDS 1 a"),
     ("hgetex", "HGETEX h PX 9000 FIELDS 1 a"),

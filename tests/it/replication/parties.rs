@@ -1,4 +1,4 @@
-//! A primary, replicas, and what both sides have in the end.
+//! A primary, its replicas, and comparisons of their data.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use tokio_util::codec::Decoder;
 use crate::differential::oracle::Oracle;
 use crate::harness::{Client, PATIENCE, TestServer, encode, give_up, wait_until};
 
-/// A primary and its directory.
+/// Primary with its directory.
 pub(super) struct Primary {
     pub(super) server: TestServer,
     pub(super) dir: TempDir,
@@ -25,7 +25,7 @@ impl Primary {
         Self::start_on(Clock::system(), settings)
     }
 
-    /// Starts one on a clock of the caller's choice.
+    /// Starts a primary on a clock of the caller's choice.
     pub(super) fn start_on(clock: Clock, settings: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let own = [("enable-debug-command", "yes"), ("repl-diskless-sync-delay", "0"), ("save", "\"\"")];
@@ -47,12 +47,12 @@ impl Primary {
         self.client().info(field)
     }
 
-    /// Returns whether INFO replication has a text.
+    /// Returns whether INFO replication contains a text.
     pub(super) fn shows(&self, text: &str) -> bool {
         self.client().call("INFO replication").contains(text)
     }
 
-    /// Starts a redis-server that replicates it; `None` if there is none on this machine.
+    /// Starts a redis-server as its replica; `None` if it is not installed.
     pub(super) fn replica(&self, settings: &[&str]) -> Option<Replica> {
         let primary = format!("127.0.0.1 {}", self.addr().port());
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -85,7 +85,7 @@ impl Primary {
     }
 }
 
-/// A redis-server that is a replica.
+/// redis-server that is a replica.
 pub(super) struct Replica {
     process: Oracle,
     _dir: TempDir,
@@ -101,17 +101,17 @@ impl Replica {
     }
 }
 
-/// A client that asks for the data as a replica does.
+/// Client that requests the data like a replica.
 pub(super) struct RawReplica {
     stream: TcpStream,
     read: BytesMut,
-    /// The id of the data, and the offset up to which it has read them.
+    /// Id of the data, and the offset up to which it has read.
     pub(super) id: String,
     pub(super) offset: u64,
 }
 
 impl RawReplica {
-    /// Connects, and says what it can do.
+    /// Connects, and announces its capabilities.
     pub(super) fn connect(addr: SocketAddr, capabilities: &[&str]) -> Self {
         let stream = TcpStream::connect(addr).expect("the server accepts");
         stream.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
@@ -122,7 +122,7 @@ impl RawReplica {
         replica
     }
 
-    /// Connects as a replica of today, which has all data when this returns, and has said so.
+    /// Connects as a present-day replica. It has all data when this returns, and has acknowledged it.
     pub(super) fn synchronized(addr: SocketAddr) -> Self {
         let mut replica = Self::connect(addr, &["eof", "psync2"]);
         replica.synchronize();
@@ -145,13 +145,13 @@ impl RawReplica {
         self.stream.write_all(bytes).expect("the server reads");
     }
 
-    /// Sends a request, and returns the line of its reply.
+    /// Sends a request; returns the line of its reply.
     pub(super) fn call(&mut self, words: &str) -> String {
         self.send(words);
         self.line()
     }
 
-    /// Reads more; returns false at the end of the connection.
+    /// Reads more bytes; returns false at the end of the connection.
     pub(super) fn fill(&mut self) -> bool {
         let mut chunk = [0; 64 << 10];
         match self.stream.read(&mut chunk) {
@@ -164,7 +164,7 @@ impl RawReplica {
         }
     }
 
-    /// Reads a line; empty ones show only that the connection is alive.
+    /// Reads a line. Empty ones only show that the connection is alive.
     pub(super) fn line(&mut self) -> String {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
@@ -203,7 +203,7 @@ impl RawReplica {
         }
     }
 
-    /// Asks for all data; returns the payload.
+    /// Requests all data; returns the payload.
     pub(super) fn synchronize(&mut self) -> Vec<u8> {
         self.send("PSYNC ? -1");
         self.full()
@@ -215,7 +215,7 @@ impl RawReplica {
         self.payload().1
     }
 
-    /// Reads the line before the payload of a full synchronisation, which comes when the snapshot was cut.
+    /// Reads the line before the payload of a full synchronisation, which is sent when the snapshot was cut.
     pub(super) fn begin_full(&mut self) {
         let line = self.line();
         let words: Vec<&str> = line.split(' ').collect();
@@ -223,19 +223,19 @@ impl RawReplica {
         (self.id, self.offset) = (words[1].to_owned(), words[2].parse().expect("an offset"));
     }
 
-    /// Asks for what comes behind its offset; returns the line of the reply.
+    /// Requests the stream after its offset; returns the line of the reply.
     pub(super) fn resume(&mut self, id: &str, offset: u64) -> String {
         self.send(&format!("PSYNC {id} {}", offset + 1));
         self.line()
     }
 
-    /// Says what it has.
+    /// Acknowledges its offset.
     pub(super) fn acknowledge(&mut self) {
         let offset = self.offset;
         self.send(&format!("REPLCONF ACK {offset}"));
     }
 
-    /// Takes the next command of the stream, in lower case.
+    /// Returns the next command of the stream, in lower case.
     pub(super) fn command(&mut self) -> String {
         loop {
             let mut codec = Codec::new(Limits::default());
@@ -255,7 +255,7 @@ impl RawReplica {
         }
     }
 
-    /// Takes the next command that is not one of the link's own.
+    /// Returns the next command that is not one of the link's own.
     pub(super) fn change(&mut self) -> String {
         loop {
             let command = self.command();
@@ -267,7 +267,7 @@ impl RawReplica {
         }
     }
 
-    /// Takes commands up to one, and returns those before it.
+    /// Reads commands up to one; returns those before it.
     pub(super) fn changes_before(&mut self, last: &str) -> Vec<String> {
         std::iter::from_fn(|| Some(self.change()).filter(|change| change != last)).collect()
     }
@@ -279,25 +279,25 @@ impl RawReplica {
     }
 }
 
-/// Accepts a replica, replies to what it says of itself, and answers its request for data with some bytes.
+/// Accepts a replica, replies to its handshake, and answers its request for data with some bytes.
 pub(super) fn answer_replica(listener: &TcpListener, answer: &[u8]) -> TcpStream {
     answer_replica_at(listener, no_time, answer)
 }
 
-/// Replies to TIME with what is none.
+/// Returns an invalid reply to TIME.
 pub(super) fn no_time() -> Vec<u8> {
     b"+OK\r\n".to_vec()
 }
 
-/// Does the same, and replies to TIME.
+/// Answers a replica as [`answer_replica`] does, and replies to TIME.
 pub(super) fn answer_replica_at(listener: &TcpListener, time: impl Fn() -> Vec<u8>, answer: &[u8]) -> TcpStream {
     let (mut link, _) = hear_replica(listener, time);
     let _ = link.write_all(answer);
     link
 }
 
-/// Accepts a replica, and replies to what it says of itself and to TIME; returns the link, and what was said up to the
-/// request for data.
+/// Accepts a replica, and replies to its handshake and to TIME; returns the link, and the requests up to the one for
+/// data.
 pub(super) fn hear_replica(listener: &TcpListener, time: impl Fn() -> Vec<u8>) -> (TcpStream, String) {
     let accept = || listener.accept().expect("a link").0;
     let (mut link, mut seen, mut replied, mut times) = (accept(), Vec::new(), 0, 0);
@@ -305,7 +305,7 @@ pub(super) fn hear_replica(listener: &TcpListener, time: impl Fn() -> Vec<u8>) -
         let mut chunk = [0; 4096];
         let len = link.read(&mut chunk).unwrap_or(0);
         if len == 0 {
-            (link, seen, replied, times) = (accept(), Vec::new(), 0, 0); // that link was of a former term
+            (link, seen, replied, times) = (accept(), Vec::new(), 0, 0); // that was a link of a former term
             continue;
         }
         seen.extend_from_slice(&chunk[..len]);
@@ -314,7 +314,7 @@ pub(super) fn hear_replica(listener: &TcpListener, time: impl Fn() -> Vec<u8>) -
         let requests = text.matches("PING\r\n").count() + text.matches("REPLCONF\r\n").count();
         let lines = "+OK\r\n".repeat(requests - replied);
         replied = requests;
-        let _ = link.write_all(lines.as_bytes()); // it may have hung up
+        let _ = link.write_all(lines.as_bytes()); // it may have disconnected
         if text.matches("TIME\r\n").count() > times {
             times += 1;
             let _ = link.write_all(&time());

@@ -1,4 +1,4 @@
-//! What a replica may say, and what it is shown as.
+//! Requests of a replica, and its description at the primary.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -35,7 +35,7 @@ fn replconf_replies_as_redis_does() {
             "-ERR REPLCONF ip-address provided by replica instance is too long: 256 bytes",
         ),
     ]);
-    // There are no replies to what a replica says all the time, and to what a primary says.
+    // The regular messages of a replica and of a primary have no replies.
     client.send(b"REPLCONF ACK 5\r\nREPLCONF GETACK *\r\nREPLCONF capa eof ack 1\r\nPING\r\n");
     assert_eq!(client.reply(), "+PONG");
     assert_eq!(primary.info("connected_slaves"), "0");
@@ -63,7 +63,7 @@ fn asking_for_the_data_is_not_for_transactions_scripts_and_pipelines() {
     );
     client.expect(&[("REPLCONF rdb-filter-only functions", "+OK")]);
     client.expect(&[("SYNC", "-ERR Filtered replica requires EOF capability")]);
-    // Redis does not reply to a monitor that asks.
+    // Redis does not reply to a monitor's request.
     client.call("MONITOR");
     client.send(b"PSYNC ? -1\r\nPING\r\n");
     let seen: Vec<String> = std::iter::from_fn(|| Some(client.reply()).filter(|line| line != "+PONG")).collect();
@@ -110,7 +110,7 @@ fn a_replica_whose_request_has_a_reply_is_disconnected_as_by_redis() {
         assert!(!rest.windows(2).any(|window| window == b"$1" || window == b"+P" || window == b"+O"), "{request}");
         wait_until(|| primary.info("connected_slaves") == "0");
     }
-    // One that asks again is not answered.
+    // A repeated request is not answered.
     let mut raw = RawReplica::synchronized(primary.addr());
     raw.send("PSYNC ? -1");
     raw.send("SYNC");
@@ -219,7 +219,7 @@ fn a_failover_that_waits_for_a_script_keeps_nobody_from_connecting_and_killing_t
     client.send(&crate::harness::encode(&["EVAL", endless, "0"]));
     let clock = Clock::system();
     let started_ms = clock.now().mono_ms();
-    // The failover looks several times in this time whether the replica has everything.
+    // The failover checks several times during this whether the replica has everything.
     wait_until(|| primary.client().call("PING").starts_with("-BUSY") && clock.now().mono_ms() - started_ms > 300);
     primary.client().expect(&[("SCRIPT KILL", "+OK")]);
     let reply = client.reply();

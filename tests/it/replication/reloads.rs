@@ -1,4 +1,4 @@
-//! Data that DEBUG replaces, and data that is missing, beside replicas that have it.
+//! Data that DEBUG replaces, and data that is missing, while replicas have it.
 
 use std::process::Command;
 
@@ -23,11 +23,11 @@ fn replicas_get_all_data_again_where_debug_has_put_a_file_in_its_place() {
         replica.assert_same(&primary);
         replica.client().expect(&[("GET k", "$5 saved"), ("EXISTS l", ":0")]);
         assert_eq!(primary.info("sync_full"), "2");
-        // What is saved and loaded is the same.
+        // A save and load keeps the data the same.
         client.expect(&[("SET k again", "+OK"), ("DEBUG RELOAD", "+OK"), ("SET l w", "+OK")]);
         replica.assert_same(&primary);
         assert_eq!(primary.info("sync_full"), "2");
-        // A load that fails may leave a part.
+        // A failed load may leave a part of the data.
         client.expect(&[("DEBUG RELOAD NOSAVE NOFLUSH", "-ERR Error trying to load the RDB dump")]);
         replica.assert_same(&primary);
         client.expect(&[("CONFIG SET appendonly yes", "+OK")]);
@@ -90,7 +90,7 @@ fn a_replica_executes_nothing_of_its_primary_while_debug_loads_its_data() {
         assert_eq!(loaded, "+OK");
     });
     replica.assert_same(&primary);
-    assert_eq!(primary.info("sync_partial_err"), "1"); // after LOADAOF, whose data nobody compares
+    assert_eq!(primary.info("sync_partial_err"), "1"); // after LOADAOF, whose data is not compared
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::parties::{Primary, RawReplica};
 use super::snapshots::fill;
 use crate::harness::{Client, wait_until};
 
-/// Starts a replica of keylatch and one of Redis, of the same primary.
+/// Starts a replica of keylatch and one of Redis, with the same primary.
 fn replicas_of_both_kinds(settings: &[(&str, &str)]) -> Option<(Node, [Node; 2])> {
     let primary = Node::start(Kind::Redis, &[])?;
     fill(&mut primary.client());
@@ -239,7 +239,7 @@ fn in_a_chain_everyone_has_the_same_positions_and_continues_after_a_promotion() 
         client.expect(&[("SET k w", "+OK")]);
         middle.assert_same(&top);
         last.assert_same(&middle);
-        // The middle becomes a primary: what was below it stays, and what was above it can be below.
+        // The middle becomes a primary: the server below it stays, and the one above can become its replica.
         assert_eq!(middle.client().call("REPLICAOF NO ONE"), "+OK");
         middle.client().expect(&[("SELECT 2", "+OK"), ("SET promoted yes", "+OK")]);
         last.assert_same(&middle);
@@ -293,7 +293,7 @@ fn once_a_primary_is_a_replica_no_write_is_accepted_that_its_replicas_do_not_hav
     assert_eq!(primary.info("sync_full"), "1");
 }
 
-/// Reads numbers that are strings.
+/// Numbers in strings.
 trait Numbers {
     fn int_text(&mut self, request: &str) -> i64;
 }
@@ -331,7 +331,7 @@ fn nothing_is_added_to_what_a_replica_lacks_while_a_failover_waits_for_it() {
     let primary = Primary::start_on(Clock::manual(), &[]);
     let mut silent = RawReplica::synchronized(primary.addr());
     let mut client = primary.client();
-    client.expect(&[("SET k v", "+OK")]); // it never acknowledges this
+    client.expect(&[("SET k v", "+OK")]); // the replica never acknowledges this
     let offset = || primary.info("master_repl_offset").parse::<u64>().expect("a number");
     let begun = offset();
     primary.server.advance_ms(10_000);
@@ -365,7 +365,7 @@ fn a_failover_that_takes_too_long_is_given_up_and_one_that_is_forced_can_be_abor
         ("FAILOVER TIMEOUT 50", "+OK"),
     ]);
     let mut writer = primary.client();
-    writer.expect(&[("SET k w", "+OK")]); // once it is given up
+    writer.expect(&[("SET k w", "+OK")]); // once the failover is given up
     assert_eq!(primary.info("master_failover_state"), "no-failover");
     client.expect(&[
         ("FAILOVER", "+OK"),
@@ -439,7 +439,7 @@ fn chains_with_links_that_are_cut_at_random_end_with_the_same_data() {
         }
         middle.wait_for(&top);
         last.wait_for(&middle);
-        // What expires by itself has expired at the primary.
+        // Keys that expire by themselves have expired at the primary.
         wait_until(|| {
             let digests = [&top, &middle, &last].map(|node| node.client().call("DEBUG DIGEST"));
             digests[0] == digests[1] && digests[1] == digests[2]

@@ -83,7 +83,7 @@ fn a_shutdown_that_is_not_to_wait_says_who_lacks_what() {
 
 #[test]
 fn the_wait_of_a_shutdown_lasts_as_long_as_a_steered_clock_says() {
-    // The replica is not to be disconnected meanwhile.
+    // The replica must not be disconnected meanwhile.
     let primary = Primary::start_on(Clock::manual(), &[("shutdown-timeout", "700"), ("repl-timeout", "1000")]);
     let _raw = RawReplica::synchronized(primary.addr());
     let (mut client, mut other) = (primary.client(), primary.client());
@@ -141,7 +141,7 @@ fn a_clock_that_stands_still_keeps_no_server_from_stopping() {
     client.expect(&[("SET k v", "+OK")]);
     process.signal("TERM");
     assert_eq!(process.wait().code(), Some(0));
-    // A replica in the process is not waited for: it ends with it.
+    // The server does not wait for a replica in the same process: it ends with it.
     let mut process = Process::start(&["--test-mode", "--shutdown-timeout", "300"]);
     let mut client = process.client();
     client.expect(&[("TEST.INSTANCE REPLICA ns-b", "+OK")]);

@@ -1,4 +1,4 @@
-//! Replicas that do not read, and a disk that stands still: they hold nobody up.
+//! Replicas that do not read, and a stalled disk: neither blocks other clients.
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,8 @@ use super::parties::{Primary, RawReplica};
 use crate::harness::{Client, encode, wait_until};
 use crate::process::Process;
 
-/// How many keys there are, and how long their values are: together more than the buffers of a socket and what is kept of
-/// changed keys.
+/// Number of keys, and length of their values: together more than the buffers of a socket and the retained changed
+/// keys.
 const KEYS: usize = 2700;
 const LEN: usize = 30_000;
 
@@ -25,7 +25,7 @@ fn fill(client: &mut Client, letter: &str) {
     assert!(client.pipeline(&writes(letter)).iter().all(|reply| reply == "+OK"));
 }
 
-/// Asks for all data and does not read it; returns when its snapshot was cut.
+/// Requests all data and does not read it; returns when the snapshot was cut.
 fn begin_to_stall(addr: SocketAddr) -> RawReplica {
     let mut raw = RawReplica::connect(addr, &["eof"]);
     raw.send("PSYNC ? -1");
@@ -64,7 +64,7 @@ fn a_replica_that_reads_nothing_is_cut_where_no_file_can_be_written_for_it() {
     fill(&mut client, "a");
     let place = primary.dir.path().join(format!("temp-{}.rdb", std::process::id()));
     std::fs::create_dir(&place).expect("a directory where the file would be");
-    // One that reads gets everything.
+    // A replica that reads gets everything.
     let mut reading = RawReplica::connect(primary.addr(), &["eof"]);
     assert!(reading.synchronize().len() > KEYS * LEN);
     drop(reading);
@@ -109,7 +109,7 @@ fn no_file_is_removed_from_which_a_replica_is_still_sent_what_it_lacks() {
     let (id, offset) = (raw.id.clone(), raw.offset);
     drop(raw);
     fill(&mut client, "a");
-    // A rewrite that fails at its end, when its file is to get its name, has begun another one to append to.
+    // A rewrite that fails at its end, at the renaming of its file, has begun another file for appending.
     let planned = vec![Planned { operation: Some(Operation::Name), after: 1, count: 1, error: Failure::Io }];
     disk.set_faults(Faults { planned, ..Faults::default() });
     assert!(client.call("BGREWRITEAOF").starts_with('+'));
@@ -142,7 +142,7 @@ fn replicas_that_fall_behind_at_different_places_get_the_same_data() {
     replicas.iter_mut().for_each(RawReplica::begin_full);
     let [first, second] = &mut replicas;
     (0..200).for_each(|_| assert!(second.fill()));
-    client.expect(&[("SAVE", "+OK")]); // which waits for the end of theirs
+    client.expect(&[("SAVE", "+OK")]); // it waits for the end of the replicas' snapshot
     let payloads = [first.payload(), second.payload()];
     assert!(payloads[0].1.len() > KEYS * LEN && payloads[0] == payloads[1]);
 }

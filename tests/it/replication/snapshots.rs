@@ -74,7 +74,7 @@ fn without_diskless_synchronisation_a_snapshot_is_a_file_of_known_length_that_is
     let (framing, payload) = raw.payload();
     assert_eq!(framing, format!("${}", payload.len()));
     assert!(payload.starts_with(b"REDIS"));
-    // It need not say that it has the snapshot.
+    // The replica need not acknowledge the snapshot.
     primary.client().call("SET k v");
     assert_eq!((raw.change(), raw.change()), ("select 0".into(), "set k v".into()));
     let left: Vec<_> = std::fs::read_dir(primary.dir.path()).expect("a directory").collect();
@@ -91,7 +91,7 @@ fn a_replica_that_does_not_know_the_mark_at_the_end_is_told_the_length() {
     new.send("PSYNC ? -1");
     assert!(new.line().starts_with("+FULLRESYNC "));
     assert!(new.payload().0.starts_with("$EOF:"));
-    // SYNC is answered by the payload alone.
+    // The reply to SYNC is the payload alone.
     old.send("SYNC");
     let (framing, payload) = old.payload();
     assert_eq!(framing, format!("${}", payload.len()));
@@ -121,7 +121,7 @@ fn hundreds_that_ask_at_once_are_served_and_those_that_leave_are_forgotten() {
     wait_until(|| primary.info("connected_slaves") == "199");
     raws.truncate(150);
     wait_until(|| primary.info("connected_slaves") == "150");
-    // Those that have left do not count.
+    // Disconnected replicas do not count.
     let more: Vec<_> = (0..50).map(|_| RawReplica::connect(primary.addr(), &["eof"])).collect();
     raws.extend(more);
     raws[150..].iter_mut().for_each(|raw| raw.send("PSYNC ? -1"));
@@ -178,7 +178,7 @@ fn a_snapshot_that_cannot_be_begun_leaves_no_former_keys_to_the_next() {
     let answer = raw.read_to_end();
     assert!(answer.starts_with(b"+FULLRESYNC ") && answer.iter().filter(|byte| **byte == b'\n').count() == 1);
     std::fs::remove_dir(&place).expect("an empty directory");
-    // What no client sees any more was kept for the snapshot, and is not for the next one.
+    // Data that no client sees any more was retained for the snapshot, and is not in the next one.
     client.expect(&[("FLUSHALL", "+OK"), ("SET key present", "+OK"), ("DEBUG RELOAD", "+OK")]);
     client.expect(&[("DBSIZE", ":1"), ("GET key", "$7 present")]);
 }

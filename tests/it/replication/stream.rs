@@ -1,4 +1,4 @@
-//! What replicas are sent behind the snapshot.
+//! The stream that replicas get after the snapshot.
 
 use super::parties::{Primary, RawReplica};
 use super::snapshots::fill;
@@ -6,7 +6,7 @@ use crate::differential::random::Random;
 use crate::harness::{encode, wait_until};
 use crate::log::first_seed;
 
-/// How many random commands each client sends.
+/// Number of random commands of each client.
 const COMMANDS: usize = 1500;
 
 #[test]
@@ -36,7 +36,7 @@ fn random_commands_of_several_clients_leave_a_redis_server_the_same_data() {
     assert_eq!((primary.info("sync_full"), replica.info("master_link_status")), ("1".into(), "up".into()));
 }
 
-/// Returns whether a command may wait.
+/// Returns whether a command may block.
 pub(super) fn blocks(args: &[Vec<u8>]) -> bool {
     let name = args[0].to_ascii_lowercase();
     name.starts_with(b"b") && name.ends_with(b"pop")
@@ -134,7 +134,7 @@ fn the_offset_counts_the_bytes_that_a_replica_is_sent() {
     client.call("SET last v");
     while raw.command() != "set last v" {}
     let (end, pings) = (raw.offset, "*1\r\n$4\r\nPING\r\n".len() as u64);
-    // Another ping may have come since.
+    // Another PING may have been sent since.
     let offset: u64 = primary.info("master_repl_offset").parse().expect("a number");
     assert!(end > begin + 100 && (offset - end).is_multiple_of(pings) && offset - end <= 5 * pings, "{end} {offset}");
     assert_eq!(primary.info("repl_backlog_first_byte_offset"), (begin + 1).to_string());

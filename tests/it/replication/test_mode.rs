@@ -1,4 +1,4 @@
-//! A server in test mode works the same while it has a replica.
+//! A server in test mode works in the same way while it has a replica.
 
 use keylatch::Clock;
 

@@ -9,7 +9,7 @@ use super::snapshots::fill;
 use crate::harness::wait_until;
 use crate::skipped;
 
-/// Starts redis-cli; `None` if there is none.
+/// Starts redis-cli; `None` if it is not installed.
 fn redis_cli(primary: &Primary, args: &[&str]) -> Option<Child> {
     let port = primary.addr().port().to_string();
     let mut command = Command::new("redis-cli");
@@ -22,7 +22,7 @@ fn redis_cli(primary: &Primary, args: &[&str]) -> Option<Child> {
     child
 }
 
-/// Has redis-cli write a file, which its checker accepts; returns what that says.
+/// Makes redis-cli write a file, which Redis' checker accepts; returns the checker's output.
 fn file(primary: &Primary, option: &str, path: &Path) -> Option<String> {
     let saved = redis_cli(primary, &[option, path.to_str().expect("text")])?.wait_with_output().expect("it runs");
     assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
@@ -59,7 +59,7 @@ fn redis_cli_shows_the_stream() {
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
     wait_until(|| primary.info("connected_slaves") == "1" && primary.shows("state=online"));
     let mut client = primary.client();
-    // redis-cli takes the first command for the reply to its REPLCONF ACK, and does not show it.
+    // redis-cli mistakes the first command for the reply to its REPLCONF ACK, and does not show it.
     client.expect(&[("SET key v", "+OK"), ("SELECT 3", "+OK"), ("SET shown v", "+OK")]);
     let seen: Vec<String> = lines.by_ref().take_while(|line| !line.contains("shown")).collect();
     assert!(seen.iter().any(|line| line == "\"SELECT\",\"3\""), "{seen:?}");

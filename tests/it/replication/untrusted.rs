@@ -1,4 +1,4 @@
-//! What a primary sends that no server sends.
+//! Data from a primary that no server sends.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -31,13 +31,13 @@ fn a_primary_that_sends_what_cannot_be_executed_is_asked_for_all_data_again_and_
     ] {
         let mut link = answer_replica(&listener, &full());
         let before = encode(&["SET", "before", "v"]);
-        let _ = link.write_all(&[&before, bytes].concat()); // it may have hung up
+        let _ = link.write_all(&[&before, bytes].concat()); // it may have disconnected
         let (mut link, asked) = hear_replica(&listener, no_time);
         assert!(asked.contains("PSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n"), "{asked} after {}", bytes.escape_ascii());
         let _ = link.write_all(&full());
         drop(link);
     }
-    // Pauses of 50 ms, and twice as much after each further link that did not last.
+    // Pauses of 50 ms, doubled after each further short link.
     assert!(clock.now().mono_ms() - begun_ms >= 1000);
     let mut link = answer_replica(&listener, &full());
     link.write_all(&encode(&["SET", "end", "v"])).expect("it reads");

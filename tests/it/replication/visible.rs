@@ -1,4 +1,4 @@
-//! Keys and fields of hashes whose time is over, where nothing removes them: no reader finds them.
+//! Expired keys and fields of hashes where nothing removes them: no reader finds them.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -10,7 +10,7 @@ use super::nodes::Node;
 use super::parties::answer_replica;
 use crate::harness::{Client, TestServer, encode, wait_until};
 
-/// The reading commands, with `?` in the place of a key.
+/// Reading commands, with `?` in place of a key.
 const READS: &[&str] = &[
     "BITCOUNT ?",
     "BITFIELD_RO ? GET u8 0",
@@ -107,10 +107,10 @@ const READS: &[&str] = &[
     "ZUNION 1 ?",
 ];
 
-/// Reading commands that count what is not deleted yet, as in Redis, or look at no key.
+/// Reading commands that count keys which are not deleted yet, as in Redis, or access no key.
 const OTHERS: [&str; 3] = ["dbsize", "lolwut", "lock.list"];
 
-/// What there is, before its time is over: keys of each type, and hashes all of whose fields end.
+/// Commands that create keys of each type, and hashes all of whose fields expire.
 const WRITES: [&str; 6] = [
     "SET over:text v",
     "RPUSH over:list a b",
@@ -120,7 +120,8 @@ const WRITES: [&str; 6] = [
     "XADD over:stream 1-1 f v",
 ];
 
-/// Returns the commands that make everything end at a time, the last hash a large one; and a hash with a field that stays.
+/// Returns the commands that make everything expire at a time, the last hash being large, and a hash with a field that
+/// stays.
 fn commands(end_ms: i64) -> Vec<Vec<String>> {
     let split = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let mut commands: Vec<Vec<String>> = WRITES.iter().map(|write| split(write)).collect();
@@ -143,7 +144,7 @@ fn commands(end_ms: i64) -> Vec<Vec<String>> {
 const OVER: [&str; 8] =
     ["over:text", "over:list", "over:set", "over:scores", "over:hash", "over:stream", "over:fields", "over:many"];
 
-/// Asserts that no reading command finds what is over.
+/// Asserts that no reading command finds expired keys or fields.
 fn assert_over(client: &mut Client, state: &str) {
     client.expect(&[("SORT_RO list BY nosort GET some:*->over GET some:*->stays", "*4 $-1 $5 value $-1 $5 value")]);
     // PFCOUNT may write, and so waits for the end of a pause.
@@ -152,7 +153,7 @@ fn assert_over(client: &mut Client, state: &str) {
         for key in OVER {
             let reply = client.call(&read.replace('?', key)).replace(key, "missing");
             assert!(!reply.contains("over:"), "{read} of {key}, {state}: {reply}");
-            // These two name what there is.
+            // These two return the names of existing keys.
             if !read.starts_with("SCAN") && !read.starts_with("RANDOMKEY") {
                 assert_eq!(reply, missing, "{read} of {key}, {state}");
             }
@@ -221,11 +222,11 @@ fn no_reader_of_a_replica_finds_what_is_over_with_its_primary_or_without() {
     drop((link, listener));
     wait_until(|| client.info("master_link_status") == "down");
     assert_over(&mut client, "without its primary");
-    // A client that may write finds them no more than one that reads.
+    // A client that may write finds no more than one that reads.
     client.expect(&[("CONFIG SET replica-read-only no", "+OK"), ("HINCRBY some:few over 5", ":5")]);
     client.expect(&[("HSETNX over:fields over 7", ":1"), ("HGETALL over:fields", "*2 $4 over $1 7")]);
     client.expect(&[("INCR over:text", ":1"), ("LPUSH over:list z", ":1")]);
-    // When it takes the primary's place, it removes what is over.
+    // When it takes the primary's place, it removes expired keys and fields.
     client.expect(&[("REPLICAOF NO ONE", "+OK")]);
     wait_until(|| client.call("DBSIZE") == ":7");
 }

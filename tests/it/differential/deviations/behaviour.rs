@@ -3,7 +3,7 @@
 use super::page::Area::{Clients, Configuration, DataTypes, Expiry, Memory, Process, Scripting, Wire};
 use super::page::Of::{self, Commands, General, Info, Setting};
 
-/// A row: its subject, the case, what Redis 7.0.15 does, what keylatch does, and why.
+/// Row: its subject, the case, the behaviour of Redis 7.0.15, the behaviour of keylatch, and the reason.
 pub(super) type Row = (Of, &'static str, &'static str, &'static str, &'static str);
 
 #[rustfmt::skip] // a table

@@ -1,4 +1,4 @@
-//! `docs/COMPATIBILITY.md`: the deviations by command family, derived from the tables and from the rows of the commands.
+//! `docs/COMPATIBILITY.md`: the deviations by command family, derived from the tables and the rows of the commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,9 +12,9 @@ use super::behaviour::BEHAVIOUR;
 use super::{DECLARED, REPLIES};
 use crate::harness::TestServer;
 
-/// The subject of a row.
+/// Subject of a row.
 pub(super) enum Of {
-    /// Commands by name, a subcommand after `|`; the first one decides the family.
+    /// Commands by name, with a subcommand after `|`; the first one decides the family.
     Commands(&'static [&'static str]),
     /// A setting.
     Setting(&'static str),
@@ -24,7 +24,7 @@ pub(super) enum Of {
     General(Area),
 }
 
-/// A section of the page, in its order: first the families of commands.
+/// Section of the page, in its order: first the families of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Area {
     String,
@@ -157,7 +157,7 @@ impl Of {
         }
     }
 
-    /// Returns the text of the first column, before the case.
+    /// Returns the text of the first column that precedes the case.
     fn shown(&self) -> String {
         match self {
             Of::Commands(names) => names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", "),
@@ -167,7 +167,7 @@ impl Of {
     }
 }
 
-/// Finds a command by its name, a subcommand after `|`.
+/// Finds a command by its name, with a subcommand after `|`.
 fn find(name: &str) -> Option<&'static CommandSpec> {
     table().every().find(|spec| spec.name == name)
 }
@@ -180,7 +180,7 @@ fn shown(command: &str) -> String {
     format!("`{}`", command.replace('|', " ").to_uppercase())
 }
 
-/// Returns the name of the command that a line calls, with its subcommand; `None` for one that keylatch does not have.
+/// Returns the name of the command of a line, with its subcommand; `None` if keylatch does not have it.
 fn called(line: &str) -> Option<String> {
     let mut words = line.split(' ').map(str::to_lowercase);
     let name = words.next().expect("a line has a word");
@@ -197,7 +197,7 @@ fn area_of_line(line: &str) -> Area {
     }
 }
 
-/// Shortens a reply to what a reader compares.
+/// Shortens a reply to the part that matters to a reader.
 fn reply(text: &str) -> String {
     let is_unknown = text.starts_with("-ERR unknown command") || text.starts_with("-ERR unknown subcommand");
     if is_unknown { "unknown command".to_owned() } else { format!("`{text}`") }
@@ -228,8 +228,8 @@ fn rows() -> BTreeMap<Area, String> {
     rows.into_iter().map(|(area, rows)| (area, sorted(rows))).collect()
 }
 
-/// Returns, for every section, the differences declared by COMMAND and COMMAND DOCS. The existence of a command that is
-/// in [`REPLIES`] is left out.
+/// Returns, for every section, the differences declared by COMMAND and COMMAND DOCS, without the existence of commands
+/// in [`REPLIES`].
 fn declared() -> BTreeMap<Area, Vec<String>> {
     let mut items: BTreeMap<Area, Vec<String>> = BTreeMap::new();
     for (of, field, why) in DECLARED {
@@ -245,7 +245,7 @@ fn declared() -> BTreeMap<Area, Vec<String>> {
     items
 }
 
-/// The page, from its title to the end.
+/// Returns the page, from its title to the end.
 fn page() -> String {
     let (rows, declared) = (rows(), declared());
     let areas: Vec<Area> =
@@ -302,7 +302,7 @@ fn column(area: Area) -> &'static str {
 
 const CLIENTS_TITLE: &str = "Clients and tools seen working";
 
-/// Clients and tools that were tested: name, version, what they did, and whether CI repeats it.
+/// Tested clients and tools: name, version, the tested features, and whether CI repeats the test.
 const SEEN: &str = include_str!("../../../clients/seen.txt");
 
 #[test]

@@ -1,21 +1,21 @@
-//! What a script leaves: the keys of both servers, and their dumps, which each restores from the other.
+//! Data after a script: the keys of both servers, and their dumps, which each restores from the other.
 
 use super::words::KEYS;
 use crate::differential::oracle::{Arena, Pair, Peer, Replies};
 use crate::harness::encode;
 
-/// The databases that the commands use.
+/// Databases that the commands use.
 const DATABASES: std::ops::Range<usize> = 0..3;
 
-/// The name under which a key of the other server is restored.
+/// Name under which a key of the other server is restored.
 const RESTORED: &[u8] = b"restored";
 
-/// Returns the first difference of the keys, their values and deadlines, if there is any.
+/// Returns the first difference of the keys, their values and deadlines, if any.
 pub(super) fn difference(arena: &Arena) -> Option<Replies> {
     let mut pair = arena.pair();
     for db in DATABASES {
         pair.call(&["SELECT", &db.to_string()]);
-        // That also deletes expired ones, which DEBUG DIGEST would count.
+        // This also deletes expired keys, which DEBUG DIGEST would count.
         pair.call(&[&[&b"EXISTS"[..]], KEYS].concat());
         let keys = pair.call(&["KEYS", "*"]).with_sorted_lines();
         if !keys.agree() {
@@ -37,7 +37,7 @@ pub(super) fn difference(arena: &Arena) -> Option<Replies> {
         .or_else(|| keys().find_map(|(db, key)| difference_of_restored(&mut pair, db, key)))
 }
 
-/// Lets each server restore what the other one dumps; returns what differs from the key then.
+/// Restores each server's dump of a key in the other one; returns the difference from the key.
 fn difference_of_restored(pair: &mut Pair, db: usize, key: &[u8]) -> Option<Replies> {
     pair.call(&["SELECT", &db.to_string()]);
     pair.call(&[b"PERSIST", key]);

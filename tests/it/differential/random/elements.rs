@@ -5,7 +5,7 @@ use super::options::*;
 use super::shapes::Part;
 use super::words::*;
 
-/// The commands, as in the table of the others. Those that may wait do so for a millisecond.
+/// Commands, in the form of the common table. Blocking ones wait for a millisecond.
 #[rustfmt::skip]
 pub(super) const SHAPES: &[(usize, &str, &[Part])] = {
     use ElementPart::*;
@@ -31,11 +31,11 @@ pub(super) const SHAPES: &[(usize, &str, &[Part])] = {
     ]
 };
 
-/// Restores what DUMP makes of a key, as another one.
+/// Script that restores the DUMP of a key as another key.
 const REBUILD: &[u8] = b"local dump = redis.call('DUMP', KEYS[1]) \
     if dump then redis.call('RESTORE', KEYS[2], 0, dump, 'REPLACE') end";
 
-/// The kinds of arguments of these commands.
+/// Kinds of arguments of these commands.
 #[derive(Clone, Copy)]
 pub(super) enum ElementPart {
     Items,

@@ -1,4 +1,4 @@
-//! The generator: chooses a shape and its arguments.
+//! Generator of commands: chooses a shape and its arguments.
 
 use super::options::*;
 use super::shapes::*;
@@ -9,7 +9,7 @@ use super::{elements, geo, streams};
 pub struct Random(u64);
 
 impl Random {
-    /// Starts a sequence that depends on nothing but its seed.
+    /// Starts a sequence that depends only on its seed.
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
@@ -83,10 +83,13 @@ impl Random {
             Part::Operator => self.pick(&[&b"AND"[..], b"OR", b"XOR", b"NOT", b"and", b"NAND"]).to_vec(),
             Part::Fields => return self.fields(args),
             Part::Elements => return args.extend((0..self.below(40)).map(|_| self.value())),
-            Part::Member => match self.one_in(2) {
-                true => self.pick(INTEGERS).to_vec(),
-                false => self.pick(VALUES).to_vec(),
-            },
+            Part::Member => {
+                if self.one_in(2) {
+                    self.pick(INTEGERS).to_vec()
+                } else {
+                    self.pick(VALUES).to_vec()
+                }
+            }
             Part::Members => return self.repeat(&[Part::Member], args),
             Part::All => self.pick(&[&b"1000000"[..], b"9223372036854775807", b"0", b"x"]).to_vec(),
             Part::CountedKeys => {
@@ -103,7 +106,7 @@ impl Random {
                     self.options(&[("MATCH", Some(Part::Member))], args)
                 };
             }
-            // The others change the key in a way that Redis' WATCH misses.
+            // Other subcommands change the key in a way that Redis' WATCH misses.
             Part::Inside => self.pick(&[&b"ENCODING"[..], b"DECODE", b"decode", b"NOSUCH"]).to_vec(),
             Part::CopyOptions => return self.options(COPY_OPTIONS, args),
             Part::Dump => self.pick(DUMPS).to_vec(),
@@ -111,10 +114,13 @@ impl Random {
             // A small number that was copied has a different reference count.
             Part::Encoding => self.pick(&[&b"ENCODING"[..], b"encoding", b"FREQ"]).to_vec(),
             Part::Keys => return self.repeat(&[Part::Key], args),
-            Part::Field => match self.one_in(4) {
-                true => self.value(),
-                false => self.pick(FIELDS).to_vec(),
-            },
+            Part::Field => {
+                if self.one_in(4) {
+                    self.value()
+                } else {
+                    self.pick(FIELDS).to_vec()
+                }
+            }
             Part::HashFields => return self.repeat(&[Part::Field], args),
             Part::FieldValues => return self.repeat(&[Part::Field, Part::Value], args),
             Part::AllFields => {
@@ -220,11 +226,12 @@ impl Random {
         }
     }
 
-    /// A time far from all others, so that GT and LT never depend on the moment.
+    /// Returns a time far from all others, so that GT and LT never depend on the time of the call.
     fn relative(&mut self, unit: &str) -> Vec<u8> {
-        match self.one_in(6) {
-            true => self.pick(ODD_TIMES).to_vec(),
-            false => format!("{}{unit}", 100_000_000 + self.below(1_000_000_000)).into_bytes(),
+        if self.one_in(6) {
+            self.pick(ODD_TIMES).to_vec()
+        } else {
+            format!("{}{unit}", 100_000_000 + self.below(1_000_000_000)).into_bytes()
         }
     }
 

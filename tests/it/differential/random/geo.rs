@@ -4,7 +4,7 @@ use super::generator::Random;
 use super::options::Options;
 use super::shapes::Part;
 
-/// The commands, as in the table of the others.
+/// Commands, in the form of the common table.
 #[rustfmt::skip]
 pub(super) const SHAPES: &[(usize, &str, &[Part])] = {
     use GeoPart::*;
@@ -17,7 +17,7 @@ pub(super) const SHAPES: &[(usize, &str, &[Part])] = {
     ]
 };
 
-/// The kinds of arguments of these commands.
+/// Kinds of arguments of these commands.
 #[derive(Clone, Copy)]
 pub(super) enum GeoPart {
     AddFlags,

@@ -1,8 +1,8 @@
-//! The options of the generator's commands: words, and what follows each.
+//! Options of the generated commands: words with their arguments.
 
 use super::shapes::Part;
 
-/// Words, and what follows each.
+/// Words with their arguments.
 pub(super) type Options = &'static [(&'static str, Option<Part>)];
 
 pub(super) const SET_OPTIONS: Options = &[
@@ -25,7 +25,7 @@ pub(super) const RANK_OPTIONS: Options = &[("REV", None), ("WITHSCORES", None), 
 pub(super) const SCORE_OPTIONS: Options =
     &[("REV", None), ("WITHSCORES", None), ("LIMIT 1", Some(Part::Integer)), ("LIMIT 0", Some(Part::Integer))];
 
-/// No weight makes a score -0, which is stored as 0, as since Redis 7.2.
+/// Options of combinations. No weight makes a score -0, which is stored as 0, as since Redis 7.2.
 pub(super) const COMBINE_OPTIONS: Options = &[
     ("WEIGHTS 2", None),
     ("WEIGHTS 2 0.5", None),
@@ -43,8 +43,8 @@ pub(super) const LCS_OPTIONS: Options =
 pub(super) const COPY_OPTIONS: Options =
     &[("REPLACE", None), ("REPLACE", None), ("DB", Some(Part::Database)), ("FOO", None)];
 
-/// Redis' dumps of a short string, an integer and a long string; of a damaged one; then of a list, a set of integers,
-/// another set, a hash, a sorted set, and a stream with a group, whose last entry was deleted.
+/// Redis' dumps: of a short string, an integer and a long string; a damaged one; of a list, a set of integers, another
+/// set, a hash, a sorted set, and a stream with a group, whose last entry was deleted.
 pub(super) const DUMPS: &[&[u8]] = &[
     b"\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17",
     b"\x00\xc0\x0c\n\x00<*\xf8Q\\\x04\xbc\xd5",

@@ -1,10 +1,10 @@
-//! The shapes of the random commands: a name, and the kinds of its arguments.
+//! Shapes of the random commands: a name, and the kinds of its arguments.
 
 use super::elements::ElementPart;
 use super::geo::GeoPart;
 use super::streams::StreamPart;
 
-/// The commands of the generator, each with its relative weight and what follows the name.
+/// Commands of the generator, each with its relative weight and its arguments.
 #[rustfmt::skip]
 pub(super) const SHAPES: &[(usize, &str, &[Part])] = {
     use Part::*;
@@ -60,7 +60,7 @@ pub(super) const SHAPES: &[(usize, &str, &[Part])] = {
     ]
 };
 
-/// The kinds of arguments of the generator's commands.
+/// Kinds of arguments of the generated commands.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Key,
@@ -117,10 +117,10 @@ pub(super) enum Part {
     At(GeoPart),
 }
 
-/// The commands that get no other arguments than valid ones. An argument of EXEC is a condition here, and an error in
-/// Redis 7; invalid arguments of BITCOUNT and BITPOS are rejected before the key is looked up, and ZRANK has an option,
-/// as since Redis 7.2; XREAD words an odd number of streams and IDs as Redis 8. A number of random fields or
-/// members below all of them has no reply that can be compared. A command that waits must not do so for long.
+/// Commands that get only valid arguments. An argument of EXEC is a condition here, and an error in Redis 7; invalid
+/// arguments of BITCOUNT and BITPOS are rejected before the key is looked up, and ZRANK has an option, as since Redis
+/// 7.2; for an odd number of streams and IDs, XREAD has the error text of Redis 8. A number of random fields or members
+/// below all of them has no reply that can be compared. A command that waits must not do so for long.
 pub(super) const STRICT: &[&str] = &[
     "EXEC",
     "BITCOUNT",

@@ -3,7 +3,7 @@
 use super::generator::Random;
 use super::shapes::Part;
 
-/// The commands, as in the table of the others.
+/// Commands, in the form of the common table.
 #[rustfmt::skip]
 pub(super) const SHAPES: &[(usize, &str, &[Part])] = {
     use Part::*;
@@ -26,7 +26,7 @@ pub(super) const SHAPES: &[(usize, &str, &[Part])] = {
     ]
 };
 
-/// The kinds of arguments of these commands.
+/// Kinds of arguments of these commands.
 #[derive(Clone, Copy)]
 pub(super) enum StreamPart {
     Id,
@@ -49,7 +49,7 @@ pub(super) enum StreamPart {
     ClaimOptions,
 }
 
-/// No two servers give the same ID for the time.
+/// IDs without those that depend on the time: no two servers would give the same.
 const IDS: &[&[u8]] = &[
     b"1-1",
     b"2-*",

@@ -1,4 +1,4 @@
-//! The words of the random commands: few keys, and unusual values.
+//! Words of the random commands: few keys, and unusual values.
 
 pub(super) const KEYS: &[&[u8]] =
     &[b"k", b"l", b"key:3", b"{tag}4", b"", b"a[b*", b"\x00\r\n\xff", b"a-key-that-is-rather-long-for-a-key"];
@@ -81,7 +81,7 @@ pub(super) const INTEGERS: &[&[u8]] = &[
 pub(super) const OFFSETS: &[&[u8]] =
     &[b"0", b"1", b"2", b"5", b"20", b"-1", b"536870912", b"9223372036854775807", b"x"];
 
-/// None is large enough for strings to fill the memory.
+/// Offsets of bits; none is large enough for strings to fill the memory.
 pub(super) const BIT_OFFSETS: &[&[u8]] = &[
     b"0",
     b"1",

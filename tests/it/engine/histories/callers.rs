@@ -1,4 +1,4 @@
-//! The clients whose requests and replies are recorded, and the objects that they concern.
+//! Clients whose requests and replies are recorded, and their objects.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -9,17 +9,17 @@ use crate::harness::{Dice, wait_for};
 use crate::linearizable::model::{self, Command};
 use crate::linearizable::uncertain::{Request, Span, is_linearizable};
 
-/// How many operations an object has at most, roughly.
+/// Approximate maximum number of operations of an object.
 const OPERATIONS_MAX: usize = 120;
-/// How many operations of an object may be uncertain, roughly: the checker's work doubles with each.
+/// Approximate maximum number of uncertain operations of an object: the checker's work doubles with each.
 const UNCERTAIN_MAX: usize = 5;
 
-/// What is done with an object.
+/// Use of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     /// SET and GET.
     Register,
-    /// SETNX, GETSET, DEL and GET, as the documented lock does.
+    /// SETNX, GETSET, DEL and GET, as in the documented lock pattern.
     LockPattern,
     /// INCR and GET.
     Counter,
@@ -27,14 +27,14 @@ enum Use {
     Pair,
     /// A list as a queue: RPUSH, LPOP, BLPOP and LLEN.
     Queue,
-    /// WATCH, GET and EXEC, beside SET and DEL.
+    /// WATCH, GET and EXEC, with concurrent SET and DEL.
     Watched,
 }
 
-/// All of them.
+/// All uses.
 const USES: [Use; 6] = [Use::Register, Use::LockPattern, Use::Counter, Use::Pair, Use::Queue, Use::Watched];
 
-/// Some keys that are used together, and by nobody else.
+/// Keys that are used together, and only for this object.
 struct Object {
     kind: Use,
     prefix: String,
@@ -42,18 +42,18 @@ struct Object {
 }
 
 impl Object {
-    /// Returns what was done with it.
+    /// Returns the recorded operations.
     fn spans(&self) -> MutexGuard<'_, Vec<Span>> {
         self.spans.lock().expect("it was unlocked")
     }
 
-    /// Returns whether another one is to be used in its place.
+    /// Returns whether a new object has to replace this one.
     fn is_used_up(&self) -> bool {
         let spans = self.spans();
         spans.len() >= OPERATIONS_MAX || uncertain(&spans) >= UNCERTAIN_MAX
     }
 
-    /// Returns the request that reads all of it.
+    /// Returns the request that reads the whole object.
     fn read(&self) -> Request {
         match self.kind {
             Use::Queue => Request::List,
@@ -62,22 +62,21 @@ impl Object {
     }
 }
 
-/// Counts operations that may have changed something or not.
+/// Counts the uncertain operations, which may have been executed or not.
 fn uncertain(spans: &[Span]) -> usize {
     spans.iter().filter(|span| span.reply.is_none() && !span.request.is_read()).count()
 }
 
-/// All objects of a history.
 pub(super) struct Objects {
     present: Mutex<Vec<Arc<Object>>>,
     former: Mutex<Vec<Arc<Object>>>,
     refused: AtomicU64,
-    /// The last value that was written.
+    /// Last written value.
     value: AtomicI64,
 }
 
 impl Objects {
-    /// Creates one for each use.
+    /// Creates an object for each use.
     pub(super) fn new() -> Self {
         let present =
             USES.map(|kind| Arc::new(Object { kind, prefix: format!("{kind:?}:0:"), spans: Mutex::default() }));
@@ -85,7 +84,7 @@ impl Objects {
         Objects { present, former, refused: AtomicU64::new(0), value: AtomicI64::new(0) }
     }
 
-    /// Returns an object, a new one if the former one is used up.
+    /// Returns an object, and replaces it by a new one if it is used up.
     fn take(&self, place: usize) -> Arc<Object> {
         let (mut present, mut former) =
             (self.present.lock().expect("it was unlocked"), self.former.lock().expect("it was unlocked"));
@@ -103,13 +102,13 @@ impl Objects {
         self.value.fetch_add(10_000, SeqCst) + 10_000
     }
 
-    /// Returns the former ones and those in use.
+    /// Returns the replaced objects and those in use.
     fn all(&self) -> Vec<Arc<Object>> {
         let former = self.former.lock().expect("it was unlocked").clone();
         [former, self.present.lock().expect("it was unlocked").clone()].concat()
     }
 
-    /// Returns what is wrong, if anything is, after all servers have said what the objects are in the end.
+    /// Returns the first error, if any, after all servers have returned the final objects.
     pub(super) fn fault(&self, run: &Run) -> Option<String> {
         let objects = self.all();
         agree(run, &objects);
@@ -120,7 +119,7 @@ impl Objects {
         })
     }
 
-    /// Adds how many operations there were.
+    /// Adds the numbers of operations to the counts.
     pub(super) fn count(&self, figures: &mut Figures) {
         let objects = self.all();
         figures.add("objects", objects.len() as u64);
@@ -130,7 +129,7 @@ impl Objects {
     }
 }
 
-/// Waits until all servers say the same of all objects, and records what they say.
+/// Waits until all servers return the same objects, and records the replies.
 fn agree(run: &Run, objects: &[Arc<Object>]) {
     let mut sessions: Vec<Option<Session>> = (0..SERVERS).map(|_| None).collect();
     wait_for(RECOVERY, || {
@@ -154,7 +153,7 @@ fn agree(run: &Run, objects: &[Arc<Object>]) {
     });
 }
 
-/// Shows operations, one a line.
+/// Formats operations, one a line.
 fn shown(spans: &[Span]) -> String {
     let line = |Span { called, request, reply }: &Span| match reply {
         Some((replied, reply)) => format!("\n{called:8} to {replied:8} {request:?}: {reply}"),
@@ -163,7 +162,6 @@ fn shown(spans: &[Span]) -> String {
     spans.iter().map(line).collect()
 }
 
-/// A client.
 struct Caller<'a> {
     run: &'a Run,
     session: Option<Session>,
@@ -171,7 +169,7 @@ struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Makes a request and records it; returns the reply, if it was executed and that is known.
+    /// Makes a request and records it. Returns the reply, if the request is known to have been executed.
     fn execute(&mut self, object: &Object, request: Request) -> Option<String> {
         let mut session = self.session.take()?;
         let called = self.run.tick();
@@ -206,7 +204,7 @@ impl Caller<'_> {
         self.execute(object, Request::Keys(Command::Swap { key: 0, seen, to }));
     }
 
-    /// Makes a request about an object.
+    /// Makes a random request about an object.
     fn take_turn(&mut self, dice: &mut Dice) {
         let object = self.run.objects.take(dice.roll(USES.len() as u64) as usize);
         let (value, way) = (self.run.objects.value(), dice.roll(8));
@@ -247,7 +245,7 @@ pub(super) fn work(run: &Run, number: u64) {
     let mut caller = Caller { run, session: None, server: number as usize % SERVERS };
     while !run.is_over() {
         if caller.session.is_none() || dice.roll(50) == 0 {
-            // Most often it uses another server after a connection was lost.
+            // After a lost connection the client usually switches to another server.
             caller.server = dice.roll(SERVERS as u64) as usize;
             caller.session = run.site.session(caller.server);
         }

@@ -1,5 +1,5 @@
-//! The clients that take locks with TTLs, and believe that they hold one until its TTL is over by their own clock. Some are
-//! queued for it, and are given fencing tokens.
+//! Clients that acquire locks with TTLs, and believe to hold one until its TTL is over by their own clock. Some of them
+//! are queued, and get fencing tokens.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -8,21 +8,21 @@ use super::site::{Session, is_refusal};
 use super::{Figures, Run, SERVERS};
 use crate::harness::Dice;
 
-/// How many locks there are.
+/// Number of locks.
 const LOCKS: u64 = 2;
 
-/// That a client believes to hold a lock, in monotonic microseconds.
+/// Period in which a client believes to hold a lock, in monotonic microseconds.
 #[derive(Clone)]
 struct Belief {
     lock: String,
     token: String,
-    /// When the reply was there.
+    /// Time of the reply.
     from_us: u64,
-    /// The TTL after the request was made, or when its release was.
+    /// Time of the request plus the TTL, or time of the release.
     until_us: u64,
 }
 
-/// That a client was given a lock with a fencing token, in monotonic microseconds.
+/// Grant of a lock with a fencing token, in monotonic microseconds.
 #[derive(Clone)]
 struct Grant {
     lock: String,
@@ -31,7 +31,7 @@ struct Grant {
     replied_us: u64,
 }
 
-/// What the clients have believed.
+/// Periods and grants of all clients.
 #[derive(Default)]
 pub(super) struct Locks {
     beliefs: Mutex<Vec<Belief>>,
@@ -42,7 +42,7 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Returns what is wrong, if anything is.
+    /// Returns the first error, if any.
     pub(super) fn fault(&self) -> Option<String> {
         if let Some(fault) = self.faults.lock().expect("it was unlocked").first() {
             return Some(fault.clone());
@@ -60,7 +60,7 @@ impl Locks {
         })
     }
 
-    /// Returns two locks whose fencing tokens are not in their order, if there are any.
+    /// Returns two grants whose fencing tokens are out of order, if any.
     fn fault_of_fences(&self) -> Option<String> {
         let mut grants = self.grants.lock().expect("it was unlocked").clone();
         grants.sort_by_key(|grant| grant.replied_us);
@@ -74,7 +74,7 @@ impl Locks {
         })
     }
 
-    /// Adds how many there were.
+    /// Adds the numbers of periods and grants to the counts.
     pub(super) fn count(&self, figures: &mut Figures) {
         figures.add("locks asked for", self.requests.load(SeqCst));
         figures.add("locks held", self.beliefs.lock().expect("it was unlocked").len() as u64);
@@ -83,7 +83,7 @@ impl Locks {
     }
 }
 
-/// Takes locks until the history is over.
+/// Acquires locks until the history is over.
 pub(super) fn work(run: &Run, number: u64) {
     let mut dice = Dice::new(run.seed * 100 + 50 + number);
     let mut session: Option<Session> = None;
@@ -101,16 +101,17 @@ pub(super) fn work(run: &Run, number: u64) {
     }
 }
 
-/// Asks for a lock once, and keeps it for a while if it is granted; `None` if the connection is lost.
+/// Asks for a lock once, and keeps it for a while if it is granted. Returns `None` if the connection is lost.
 fn take_lock(run: &Run, session: &mut Session, (number, count): (u64, u64), dice: &mut Dice) -> Option<()> {
     let (lock, token) = (format!("lock:{}", dice.roll(LOCKS)), format!("{number}.{count}"));
     let (ttl_ms, block_ms, is_queued) = (30 + dice.roll(300), 1 + dice.roll(300), dice.roll(3) > 0);
     run.locks.requests.fetch_add(1, SeqCst);
     let asked_us = run.now_us();
     let (ttl, block) = (ttl_ms.to_string(), block_ms.to_string());
-    let reply = match is_queued {
-        true => session.call(&["LOCK.ACQUIRE", &lock, &token, "PX", &ttl, "BLOCK", &block])?,
-        false => session.call(&["SET", &lock, &token, "NX", "PX", &ttl])?,
+    let reply = if is_queued {
+        session.call(&["LOCK.ACQUIRE", &lock, &token, "PX", &ttl, "BLOCK", &block])?
+    } else {
+        session.call(&["SET", &lock, &token, "NX", "PX", &ttl])?
     };
     let (from_us, mut until_us) = (run.now_us(), asked_us + 1000 * ttl_ms);
     let fence = reply.strip_prefix(':').and_then(|fence| fence.parse().ok());
@@ -146,7 +147,7 @@ fn take_lock(run: &Run, session: &mut Session, (number, count): (u64, u64), dice
     (!is_lost).then_some(())
 }
 
-/// Asks any server who holds a lock that is held.
+/// Asks any server for the holder of a held lock.
 fn look(run: &Run, (lock, token): (&str, &str), until_us: u64, dice: &mut Dice) {
     let Some(mut session) = run.site.session(dice.roll(SERVERS as u64) as usize) else { return };
     let Some(reply) = session.call(&["GET", lock]) else { return };

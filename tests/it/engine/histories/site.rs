@@ -1,4 +1,4 @@
-//! The nodes, a link from each server to each node, and the servers: in this process, or as processes of the binary.
+//! Nodes, a link from each server to each node, and servers: in this process, or as processes of the binary.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,31 +18,31 @@ use crate::harness::{Client, Dice, TestServer, encode, show, wait_until};
 #[cfg(feature = "binary")]
 use crate::process::{Process, binary};
 
-/// How long a client waits for a reply before it gives its connection up.
+/// Time after which a client gives up the reply and its connection.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A library that lets a program see another date than the machine's.
+/// Library that makes a program see another date than the machine's.
 #[cfg(feature = "binary")]
 const FAKE_TIME: [&str; 2] =
     ["/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1"];
 
-/// Where the servers are.
+/// Place of the servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// In the process of the test.
+    /// In the test's process.
     Inside,
-    /// Each is a process of its own.
+    /// Each in a process of its own.
     #[cfg(feature = "binary")]
     Processes,
 }
 
-/// All that takes part.
+/// Servers, links and nodes.
 pub(super) struct Site {
     pub(super) etcd: Arc<Etcd>,
-    /// The links of each server to each node.
+    /// Links of each server to each node.
     links: Vec<Vec<Proxy>>,
     addrs: Vec<SocketAddr>,
-    /// Dropped with the site.
+    /// Servers in this process, dropped with the site.
     _inside: Vec<TestServer>,
     #[cfg(feature = "binary")]
     processes: Vec<Mutex<Supervised>>,
@@ -51,13 +51,13 @@ pub(super) struct Site {
 impl Site {
     /// Starts servers on a cluster.
     pub(super) fn start(etcd: Arc<Etcd>, kind: Kind, dice: &mut Dice) -> Self {
-        etcd.wait_until_healthy(); // after what became of it in the history before
+        etcd.wait_until_healthy(); // after the faults of the previous history
         let links = (0..SERVERS).map(|_| etcd.addrs().iter().map(|addr| Proxy::start(*addr)).collect());
         let links: Vec<Vec<Proxy>> = links.collect();
         let prefix = Etcd::prefix();
         let timeout_ms = [600, 1000, 2500][dice.roll(3) as usize].to_string();
         let settings = links.iter().enumerate().map(|(server, links)| {
-            // Each asks another node first.
+            // Each server asks another node first.
             let nodes = (0..NODES).map(|number| (server + number) % NODES);
             let endpoints: Vec<String> = nodes.map(|node| format!("http://{}", links[node].addr())).collect();
             [("engine", "etcd".to_owned()), ("etcd-endpoints", endpoints.join(",")), ("etcd-prefix", prefix.clone())]
@@ -118,7 +118,7 @@ impl Site {
         self.processes[server].lock().expect("it was unlocked")
     }
 
-    /// Returns whether the servers are processes, to which anything may be done.
+    /// Returns whether the servers are processes, which can be killed and stopped.
     pub(super) fn has_processes(&self) -> bool {
         #[cfg(feature = "binary")]
         return !self.processes.is_empty();
@@ -126,13 +126,13 @@ impl Site {
         false
     }
 
-    /// Starts processes again that have ended by themselves, because no majority of the nodes has answered their start.
+    /// Restarts processes that have ended by themselves because no majority of the nodes has answered at their start.
     pub(super) fn tend(&self) {
         #[cfg(feature = "binary")]
         self.processes.iter().for_each(|process| process.lock().expect("it was unlocked").tend());
     }
 
-    /// Does something to the process of a server, if it has one.
+    /// Applies a treatment to the process of a server, if it has one.
     #[cfg_attr(not(feature = "binary"), expect(unused_variables, reason = "there are no processes"))]
     pub(super) fn treat(&self, server: usize, treatment: Treatment) {
         #[cfg(feature = "binary")]
@@ -140,34 +140,34 @@ impl Site {
     }
 }
 
-/// What can be done to a process.
+/// Treatment of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Treatment {
-    /// It is killed, and stays so.
+    /// Kills the process for good.
     Kill,
-    /// Another one is started in its place.
+    /// Starts a new process in its place.
     Start,
-    /// It is stopped.
+    /// Stops the process.
     Stop,
-    /// It is continued.
+    /// Continues the process.
     Continue,
-    /// The date that it sees moves by a number of seconds.
+    /// Moves the date that the process sees by a number of seconds.
     MoveDate(i64),
 }
 
-/// A process of the binary that is started again when it has ended.
+/// Process of the binary that is restarted when it has ended.
 #[cfg(feature = "binary")]
 struct Supervised {
     port: ReservedPort,
     args: Vec<String>,
     process: Option<Process>,
-    /// The library and the file that say which date it sees.
+    /// Library and file that determine the date that it sees.
     date: Option<(&'static str, tempfile::NamedTempFile)>,
 }
 
 #[cfg(feature = "binary")]
 impl Supervised {
-    /// Starts a process, on a port that it keeps.
+    /// Starts a process on a port that stays the same.
     fn start(settings: &[(&str, String)]) -> Self {
         let port = ReservedPort::new();
         let own = [("port", port.port().to_string()), ("bind", "127.0.0.1".to_owned())];
@@ -193,7 +193,7 @@ impl Supervised {
         Process::run(&mut command)
     }
 
-    /// Starts it again if it has ended by itself.
+    /// Restarts the process if it has ended by itself.
     fn tend(&mut self) {
         let has_ended = |process: &mut Process| process.child.try_wait().expect("a child of ours").is_some();
         if self.process.as_mut().is_some_and(has_ended) {
@@ -201,7 +201,7 @@ impl Supervised {
         }
     }
 
-    /// Does something to it.
+    /// Applies a treatment to the process.
     fn treat(&mut self, treatment: Treatment) {
         match treatment {
             Treatment::Kill => self.process = None,
@@ -218,19 +218,19 @@ impl Supervised {
     }
 }
 
-/// Returns a process that has not ended.
+/// Returns the process, which must be running.
 #[cfg(feature = "binary")]
 fn running(process: &mut Process) -> Option<&mut Process> {
     process.child.try_wait().expect("a child of ours").is_none().then_some(process)
 }
 
-/// Returns whether a reply says that a request was not executed, and never will be.
+/// Returns whether a reply means that a request was not executed, and never will be.
 pub(super) fn is_refusal(reply: &str) -> bool {
     let reply = reply.strip_prefix("-EXECABORT Transaction discarded because of: ").unwrap_or(reply);
     ["NOQUORUM ", "LOADING "].iter().any(|code| reply.trim_start_matches('-').starts_with(code))
 }
 
-/// A stream whose errors are its end.
+/// Stream on which an error counts as its end.
 struct Frail(TcpStream);
 
 impl Read for Frail {
@@ -249,11 +249,11 @@ impl Write for Frail {
     }
 }
 
-/// A connection to a server that may end at any time.
+/// Connection to a server that may end at any time.
 pub(super) struct Session(Client<Frail>);
 
 impl Session {
-    /// Connects to a server; `None` if that is not possible.
+    /// Connects to a server; `None` if that fails.
     fn connect(addr: SocketAddr) -> Option<Self> {
         let stream = TcpStream::connect_timeout(&addr, REPLY_TIMEOUT).ok()?;
         stream.set_nodelay(true).ok()?;
@@ -266,7 +266,7 @@ impl Session {
         self.request(&encode(words), &[])
     }
 
-    /// Sends commands and returns the last reply, or another one that is not as expected; `None` if the connection is
+    /// Sends commands and returns the last reply, or an earlier one that is unexpected; `None` if the connection is
     /// lost.
     pub(super) fn request(&mut self, bytes: &[u8], before: &[&str]) -> Option<String> {
         self.0.send(bytes);

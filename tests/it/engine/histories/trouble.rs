@@ -1,4 +1,4 @@
-//! The faults: which begin and end, and when.
+//! Faults, and their random begins and ends.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,26 +12,26 @@ use crate::engine::etcd::field;
 use crate::engine::proxy::{Passage, Way};
 use crate::harness::Dice;
 
-/// How many faults there are at the same time at most.
+/// Maximum number of simultaneous faults.
 const FAULTS_MAX: usize = 2;
 
-/// A fault that lasts until it is ended.
+/// Fault that lasts until it is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// The process of a node is killed.
+    /// A node's process is killed.
     NodeKilled(usize),
-    /// The process of a node is stopped.
+    /// A node's process is stopped.
     NodeStopped(usize),
-    /// The process of a server is killed.
+    /// A server's process is killed.
     ServerKilled(usize),
-    /// The process of a server is stopped.
+    /// A server's process is stopped.
     ServerStopped(usize),
-    /// Links of a server are cut or slow.
+    /// A server's links are cut or slow.
     LinksChanged(usize),
 }
 
 impl Fault {
-    /// Returns whether both concern the same node, or the same server.
+    /// Returns whether both concern the same node or server.
     fn meets(self, other: Fault) -> bool {
         let place = |fault| match fault {
             Fault::NodeKilled(node) | Fault::NodeStopped(node) => (0, node),
@@ -42,7 +42,7 @@ impl Fault {
     }
 }
 
-/// The faults of a history.
+/// Faults of a history.
 #[derive(Default)]
 pub(super) struct Trouble {
     log: Mutex<Vec<(u64, String)>>,
@@ -50,7 +50,7 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    /// Shows what has happened.
+    /// Returns the log of events.
     pub(super) fn shown(&self) -> String {
         let mut text = String::new();
         for (tick, what) in self.log.lock().expect("it was unlocked").iter() {
@@ -59,14 +59,14 @@ impl Trouble {
         text
     }
 
-    /// Adds how many there were.
+    /// Adds the numbers of faults to the counts.
     pub(super) fn count(&self, figures: &mut Figures) {
         for (name, count) in self.counts.lock().expect("it was unlocked").iter() {
             figures.add(name, *count);
         }
     }
 
-    /// Notes something, unless it is what was noted last.
+    /// Logs an event, unless it repeats the last one.
     pub(super) fn note(&self, run: &Run, what: String) {
         let mut log = self.log.lock().expect("it was unlocked");
         if log.last().is_none_or(|(_, last)| *last != what) {
@@ -79,11 +79,11 @@ impl Trouble {
         *self.counts.lock().expect("it was unlocked").entry(name).or_default() += 1;
     }
 
-    /// Lets faults begin and end, and ends those that are left.
+    /// Begins and ends faults at random, and finally ends those that are left.
     pub(super) fn make(&self, run: &Run, steps: usize) {
         let (mut dice, mut present) = (Dice::new(run.seed ^ 0x7472_6f75), Vec::new());
         for _ in 0..steps {
-            // Some last long enough for all that has a timeout.
+            // Some faults last long enough for all timeouts.
             let (turns, ms) = if dice.roll(3) == 0 { (2000, 4000) } else { (120, 900) };
             let enough = run.turns.load(SeqCst) + 5 + dice.roll(turns);
             run.wait_at_most(100 + dice.roll(ms), || run.turns.load(SeqCst) >= enough);
@@ -103,7 +103,7 @@ impl Trouble {
         }
     }
 
-    /// Begins a fault, unless there is one at the same place.
+    /// Begins a fault, unless its place already has one.
     fn begin(&self, run: &Run, dice: &mut Dice, present: &mut Vec<Fault>) {
         let (node, server) = (dice.roll(NODES as u64) as usize, dice.roll(SERVERS as u64) as usize);
         let node = match dice.roll(2) {
@@ -153,7 +153,7 @@ impl Trouble {
         if let Fault::LinksChanged(_) | Fault::ServerStopped(_) = fault
             && dice.roll(2) == 0
         {
-            self.compact(run); // what the server has missed
+            self.compact(run); // changes that the server has missed
         }
         match fault {
             Fault::NodeKilled(node) => run.site.etcd.resume(node),
@@ -165,7 +165,7 @@ impl Trouble {
         self.note(run, format!("the end of {fault:?}"));
     }
 
-    /// Lets the links of a server to one node, to two, or to all of them be slow or cut.
+    /// Makes the links of a server to one node, to two, or to all of them slow or cuts them.
     fn change_links(&self, run: &Run, server: usize, dice: &mut Dice) {
         let (first, count) = (dice.roll(NODES as u64) as usize, [1, 2, NODES, NODES][dice.roll(4) as usize]);
         let nodes: Vec<usize> = (0..count).map(|number| (first + number) % NODES).collect();
@@ -197,7 +197,7 @@ impl Trouble {
         (0..NODES).find_map(|node| run.site.etcd.ask_node(node, path, body))
     }
 
-    /// Lets the cluster forget what was before the present revision.
+    /// Compacts the cluster's history before the present revision.
     fn compact(&self, run: &Run) {
         let answer = Self::ask(run, "/v3/maintenance/status", "{}");
         let Some(revision) = answer.as_deref().and_then(|answer| field(answer, "revision")) else { return };
@@ -206,7 +206,7 @@ impl Trouble {
         Self::ask(run, "/v3/kv/compaction", &format!("{{\"revision\":\"{revision}\"}}"));
     }
 
-    /// Lets another node lead.
+    /// Makes another node the leader.
     fn change_leader(&self, run: &Run) {
         let Some(leader) = run.site.etcd.leader() else { return };
         let next = (leader + 1) % NODES;

@@ -1,7 +1,7 @@
-//! What a few locks are, for the checker: what each request does to them, and whether a reply is the right one.
+//! Model of a few locks for the checker: the effect of each request, and the correctness of its reply.
 //!
-//! Fencing tokens are what the replies say. A new one is greater than all before, in every life of the server; one that
-//! nobody was told is not known until somebody is.
+//! Fencing tokens are taken from the replies. A new one is greater than all before, in every life of the server; a
+//! token that was in no reply is unknown until it is in one.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use todc_utils::{Action, History, Specification, WGLChecker};
 
 pub(super) const KEYS: [&str; 2] = ["a", "b"];
 pub(super) const TOKENS: [&str; 4] = ["t", "u", "v", "w"];
-/// The TTL that each lock is given, which does not end while a test runs.
+/// TTL of each lock, which does not end while a test runs.
 pub(super) const PX_MS: u64 = 600_000;
 
-/// Stands for the connections of former lives.
+/// Stand-in for the connections of former lives.
 const FORMER: u64 = u64::MAX;
 
-/// How a lock is asked for.
+/// Mode in which a lock is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Exclusive,
@@ -30,7 +30,7 @@ pub(super) enum Mode {
 
 #[derive(Clone, Debug)]
 pub(super) enum Request {
-    /// Where some wait, all do: a queue would be the reason for null, too.
+    /// Acquires a lock. Where some requests wait, all do: otherwise null could also mean that others are queued.
     Acquire {
         key: usize,
         token: usize,
@@ -46,29 +46,29 @@ pub(super) enum Request {
     Get(usize),
     Info(usize),
     Resume(usize),
-    /// The connection closes, without a grace for its session.
+    /// Closes the connection, without a grace for its session.
     Close,
-    /// The server is killed, and loses its sessions unless there is a grace.
+    /// Kills the server, which ends its sessions unless there is a grace.
     Kill {
         has_grace: bool,
     },
 }
 
-/// An operation: in which life of the server, on which connection, when it was called and answered, in ticks.
+/// Operation: its life of the server, its connection, and the times of its call and reply, in ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     pub(super) life: u64,
     pub(super) connection: u64,
     pub(super) called: u64,
     pub(super) request: Request,
-    /// Without a reply it may have been executed in this life, or never.
+    /// Reply and its time. Without a reply, the operation may have been executed in this life, or never.
     pub(super) reply: Option<(u64, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     Exclusive,
-    /// With the fence of the period.
+    /// Shared lock, with the fence of the period.
     Shared(Option<i64>),
     Permits(u64),
 }
@@ -90,12 +90,12 @@ struct Lock {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct State {
     life: u64,
-    /// The greatest fence that anybody was told.
+    /// Greatest fence in any reply.
     last: i64,
     locks: [Option<Lock>; KEYS.len()],
 }
 
-/// The fences that a reply tells, in their order; `None` if there is no reply.
+/// Fences in a reply, in order; `None` if there is no reply.
 struct Told {
     fences: Option<VecDeque<i64>>,
     is_right: bool,
@@ -110,7 +110,7 @@ impl Told {
         fence
     }
 
-    /// Compares the fence of a lock that was acquired before, as far as it is known.
+    /// Compares the fence of a lock that was acquired before, if it is known.
     fn same_fence(&mut self, known: &mut Option<i64>, last: &mut i64) {
         let Some(fences) = &mut self.fences else { return };
         let fence = fences.pop_front();
@@ -120,11 +120,11 @@ impl Told {
     }
 }
 
-/// What is replied.
+/// Expected reply.
 #[derive(PartialEq)]
 enum Answer {
     Text(String),
-    /// The fences, which were compared.
+    /// Fences, which were compared.
     Fences,
 }
 
@@ -150,7 +150,7 @@ impl Lock {
     }
 }
 
-/// What a lock is to somebody who asks for it.
+/// Availability of a lock for a client.
 enum Standing {
     Free,
     Held,
@@ -171,7 +171,7 @@ impl State {
         match (&lock.kind, mode) {
             (Kind::Shared(_), Mode::Shared) => Ok(Standing::Free),
             (Kind::Permits(size), Mode::Permits { count, of }) => {
-                // Who has waited asked when the size was another.
+                // A waiter may have made its request when the size was another one.
                 if count > *size || of != *size && !is_queued {
                     return Err(text(&format!("-ERR the semaphore has {size} permits")));
                 }
@@ -210,7 +210,7 @@ impl State {
         lock.holders.push(holder);
     }
 
-    /// Ends the holders for whom this holds; returns whether there was any.
+    /// Removes the holders that match; returns whether there were any.
     fn end(&mut self, key: usize, is_over: impl Fn(&Holder) -> bool) -> bool {
         let Some(lock) = &mut self.locks[key] else { return false };
         let before = lock.holders.len();
@@ -220,7 +220,7 @@ impl State {
         is_any
     }
 
-    /// Executes a request, and compares the fences that are told.
+    /// Executes a request, and compares the fences in its reply.
     fn run(&mut self, span: &Span, told: &mut Told) -> Answer {
         match span.request {
             Request::Acquire { key, token, mode, is_session, block_ms } => {
@@ -309,13 +309,13 @@ impl State {
     }
 }
 
-/// Returns what LOCK.INFO has said of a lock: its mode and size, and of each holder token, session, and permits; with
-/// the fences and the TTLs.
+/// Parses the reply of LOCK.INFO for a lock: its mode and size, and for each holder the token, the session and the
+/// permits; with the fences and the TTLs.
 pub(super) fn described(info: &str) -> (String, Vec<i64>, Vec<i64>) {
     let words: Vec<&str> = info.split(' ').collect();
     let after = |name: &str, from: usize| {
         let at = from + words[from..].iter().position(|word| *word == name).expect("a field");
-        // A bulk string comes after its length.
+        // A bulk string follows its length.
         if words[at + 1].starts_with('$') && words[at + 1] != "$-1" { words[at + 2] } else { words[at + 1] }
     };
     let number = |word: &str| word.trim_start_matches(':').parse::<i64>().unwrap_or(0);
@@ -341,7 +341,7 @@ fn position(words: &[&str], name: &str) -> usize {
     words.iter().position(|word| *word == name).expect("a field")
 }
 
-/// Returns the integers of a reply that has nothing else.
+/// Returns the integers of a reply that contains nothing else.
 fn fences(reply: &str) -> Option<VecDeque<i64>> {
     let words = reply.split(' ').filter(|word| !word.starts_with('*'));
     words.map(|word| word.strip_prefix(':')?.parse().ok()).collect()
@@ -364,7 +364,7 @@ impl Specification for State {
             after.run(span, &mut Told { fences: None, is_right: true });
             return (true, after);
         };
-        // Somebody else may have been queued before.
+        // Another client may have been queued before it.
         let is_given_up = reply == "$-1" || reply == "*-1" || reply.starts_with("-DEADLOCK ");
         if is_given_up && matches!(span.request, Request::Acquire { block_ms: Some(_), .. }) {
             return (true, after);
@@ -390,8 +390,8 @@ impl Specification for State {
     }
 }
 
-/// Returns whether one order of the operations explains all replies. Those without a reply may come up to the end of
-/// their life, or not at all, which is to come after it.
+/// Returns whether one order of the operations explains all replies. Operations without a reply may be ordered up to
+/// the end of their life, or not at all, which counts as after it.
 pub(super) fn is_linearizable(spans: &[Span]) -> bool {
     let deaths: Vec<u64> = spans
         .iter()
