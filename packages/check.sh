@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds all packages, installs those that have the binary, each into an environment of its own, and runs their tests; runs
-# what the pages say on how to install each (installed.py): check.sh KEYLATCH [RUNS]
+# Builds all packages, installs those that have the binary, each into an environment of its own, and runs their tests;
+# runs the installation commands of the pages (installed.py): check.sh KEYLATCH [RUNS]
 #
 # The wheel is built by maturin, with the binary linked statically; the same goes into the npm package. The binary that
 # is named goes into the Debian package. Everything is written to target/packages. Needs python3 (3.11) with venv,
@@ -38,7 +38,7 @@ build_wheel() {
         -C target-feature=+crt-static
     cp "${CARGO_TARGET_DIR:-$root/target}/${profile/dev/debug}/keylatch" "$work/keylatch-static"
 }
-# Whether a binary needs no library, and serves.
+# Fails unless a binary is static, and serves.
 check_static() {
     local linked server port
     linked=$(ldd "$1" 2>&1 || true)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what the binary is made of: a bill of materials as CycloneDX (1.5, JSON), and the licences of its parts.
+"""Writes the bill of materials of the binary as CycloneDX (1.5, JSON), and the licences of its parts.
 
     dependencies.py VERSION SBOM.cdx.json LICENCES.txt
 
@@ -19,7 +19,7 @@ LINKED = "lua-src"
 
 
 def linked():
-    """Returns the packages that are linked into the binary, sorted, and which each depends on."""
+    """Returns the packages that are linked into the binary, sorted, each with its dependencies."""
     host = subprocess.check_output(["rustc", "-vV"], text=True).split("host: ")[1].split()[0]
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", host]
     metadata = json.loads(subprocess.check_output(command, cwd=ROOT))

@@ -48,7 +48,7 @@ def layer(binary):
 
 
 def settings(version, layer_digest):
-    """Returns the configuration of the image: what the Dockerfile says."""
+    """Returns the configuration of the image, equal to the Dockerfile's."""
     check = {"Test": ["CMD", "keylatch", "--healthcheck", "--running"]}
     second = 1_000_000_000
     return {

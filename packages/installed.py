@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the lines of the pages that install a package, and shows that it is there then: installed.py OUT WORK
+"""Runs the installation commands of the pages, and verifies that the packages are installed then: installed.py OUT WORK
 
 OUT has the packages (check.sh builds them). Each line is run as the page has it, in a folder below WORK that has nothing
 but copies of them, beside which there is the checkout under the name keylatch. A page without such a line fails. Lines
@@ -37,7 +37,7 @@ PAGES = {
 
 
 def lines(page, begin):
-    """Returns the lines of a page that begin so: those of blocks, without their comments, and quoted ones."""
+    """Returns the lines of a page with a certain beginning: of code blocks, without their comments, and quoted ones."""
     text = (ROOT / page).read_text()
     found = re.findall(rf"^({re.escape(begin)}.*?)(?:  +#.*)?$|`({re.escape(begin)}[^`\n]*)`", text, flags=re.MULTILINE)
     if not found:

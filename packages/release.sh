@@ -7,7 +7,7 @@
 #   keylatch-*.whl, keylatch*.tgz        the binary for tests in Python and Node
 #   keylatch_lock-*.whl, keylatch-lock-* helpers for locks: a wheel, an npm package, a jar, the sources for Go
 #   *.crate                              the sources of both crates
-#   *.cdx.json, *-LICENCES.txt           what the binary is made of
+#   *.cdx.json, *-LICENCES.txt           the bill of materials of the binary, and the licences
 #   SHA256SUMS                           of all the others
 #
 # Needs what packages/check.sh needs, root, and a JDK for the jar (17). With KEYLATCH_QUICK=1 binaries are built in the development

@@ -59,7 +59,7 @@ def page(source, shipped):
 
 
 def libraries(binary, folder):
-    """Returns what the binary depends on, as dpkg-shlibdeps finds it; nothing for a static one."""
+    """Returns the dependencies of the binary, from dpkg-shlibdeps; none for a static one."""
     (folder / "debian").mkdir()
     (folder / "debian" / "control").write_text("Source: keylatch\n\nPackage: keylatch\nArchitecture: any\n")
     command = ["dpkg-shlibdeps", "-O", f"-e{binary}"]

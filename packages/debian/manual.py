@@ -1,4 +1,4 @@
-"""Makes the man pages and the completion of bash from what the binary says of itself: `keylatch --help-all`, and
+"""Makes the man pages and the completion of bash from the binary's own help: `keylatch --help-all`, and
 `keylatch lock --help`.
 
 So the binary carries none of them, and none can be out of date.

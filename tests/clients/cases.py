@@ -1,4 +1,4 @@
-"""Runs the cases that the command line names, each on an empty server, and says what each has proved."""
+"""Runs the cases named on the command line, each on an empty server, and prints the claim that each has proved."""
 
 import asyncio
 import time

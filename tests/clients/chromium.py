@@ -1,4 +1,4 @@
-"""A headless Chromium that is told what to do through a pipe, in the DevTools protocol: no driver is needed.
+"""A headless Chromium that is controlled through a pipe, by the DevTools protocol: no driver is needed.
 
 Each message is JSON that ends with a zero byte, both ways.
 """

@@ -14,7 +14,7 @@ BACKENDS = {'django_redis': 'django_redis.cache.RedisCache', 'django': 'django.c
 
 
 def walk(cache):
-    """Goes through what every cache of Django's can do."""
+    """Uses the features that all of Django's caches have."""
     cache.clear()
     cache.set('page', {'title': 'grüß dich', 'tags': [1, 2]}, timeout=100)
     assert cache.get('page') == {'title': 'grüß dich', 'tags': [1, 2]} and cache.get('missing', 'none') == 'none'
@@ -37,7 +37,7 @@ def walk(cache):
 
 
 def walk_further(cache):
-    """Goes through what django-redis has besides."""
+    """Uses the additional features of django-redis."""
     cache.set('kept', 1, timeout=None)
     assert cache.ttl('kept') is None and cache.ttl('missing') == 0
     assert cache.expire('kept', 100) and 0 < cache.ttl('kept') <= 100 and 0 < cache.pttl('kept') <= 100_000

@@ -45,7 +45,7 @@ class Writes:
         self.deadline = time.monotonic() + PATIENCE_S
 
     def __iter__(self):
-        """Returns what to write: again, until it is acknowledged."""
+        """Yields the next write, repeatedly until it is acknowledged."""
         for number in range(2 * WRITES):
             if number == WRITES:
                 os.kill(int(FIRST[2]), signal.SIGKILL)
@@ -56,21 +56,21 @@ class Writes:
                 yield number
 
     def note(self, number, replicas):
-        """Takes how many replicas have a write."""
+        """Records the number of replicas that have a write."""
         if replicas >= self.awaited(number):
             self.acknowledged[number] = str(number).encode()
         else:
             self.repeated += 1
 
     def awaited(self, number):
-        """Returns how many replicas there are for a write."""
+        """Returns the number of replicas that a write has to reach."""
         return 2 if number < WRITES else 1
 
     def keys(self):
         return [f'key:{number}' for number in self.acknowledged]
 
     def proved(self, primary, found):
-        """Compares what is there, at the primary and its replica, with what was acknowledged."""
+        """Compares the data of the primary and its replica with the acknowledged writes."""
         assert primary[1] != int(FIRST[1]), 'the primary was killed'
         for there in found:
             assert there == list(self.acknowledged.values()), there

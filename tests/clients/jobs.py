@@ -41,7 +41,7 @@ def queues():
 
 
 def count(name):
-    """Counts a run of a task; returns how many there were with this one."""
+    """Counts a run of a task; returns the number of runs so far."""
     return counters().incr(f'ran:{name}')
 
 
@@ -101,7 +101,7 @@ def each_ran_once():
 
 @contextlib.contextmanager
 def worker_process(library):
-    """Starts a worker, which has to end well on SIGTERM; shows what it said if anything fails."""
+    """Starts a worker, which has to end with status 0 on SIGTERM; prints its output if anything fails."""
     command = [sys.executable, __file__, '--worker', library]
     with tempfile.TemporaryFile('w+') as said:
         process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, start_new_session=True)

@@ -33,7 +33,7 @@ def same(got, expected):
 
 
 def walk(window, storage):
-    """Proves that a limit holds against threads, that it is told, that it is lifted and that it passes."""
+    """Proves that a limit holds against threads, that it can be queried and lifted, and that it expires."""
     limiter = getattr(limits.strategies, window)(storage)
 
     def hits(_):

@@ -3,8 +3,8 @@
     KEYLATCH_SERVERS="host:port:pid ..." locks.py LIBRARY...
 
 1. Exclusion: a counter that is read and written back without any care of its own comes out exact under the lock.
-2. Takeover: a lock whose holder lets its time pass goes to who waits for it, and not before that time.
-3. Refusal: who has lost a lock can neither release nor extend it, and the new holder does not notice.
+2. Takeover: a lock whose holder lets its TTL pass is granted to a waiter, and not before that time.
+3. Refusal: a client that has lost a lock can neither release nor extend it, and the new holder is not affected.
 
 On a cluster (KEYLATCH_ENGINE) all servers have the same data, and each contender uses one of them.
 

@@ -166,7 +166,7 @@ def examples():
 
 
 def promised(text):
-    """Returns what an example says that it prints."""
+    """Returns the output that an example promises."""
     return re.findall(r'^(?:#|//) prints: (.*)$', text, re.MULTILINE)
 
 

@@ -44,7 +44,7 @@ def ask(port, accept='text/plain'):
 
 
 def work():
-    """Leaves something to be measured: commands, errors, keys with and without a TTL, locks, waits, a slow call."""
+    """Creates activity to measure: commands, errors, keys with and without a TTL, locks, waits, a slow call."""
     client = redis.Redis(HOST, int(PORT))
     client.config_set('slowlog-log-slower-than', 0)
     client.set('key', 'value', px=600_000)

@@ -1,4 +1,4 @@
-"""Runs every example that takes a lock, of every page, beside servers that do not give it.
+"""Runs every example of every page that acquires a lock, with servers that do not grant it.
 
     KEYLATCH_SERVERS=host:port refused.py NODE_FOLDER RUST_MANIFEST RUST_TARGET
 
@@ -44,7 +44,7 @@ class Example:
 
 
 def helper_in_python(text):
-    """Makes a program of an example of packages/python/lock, whose body stands in a coroutine where it has to."""
+    """Makes a program of an example of packages/python/lock, with its body in a coroutine if necessary."""
     if 'async with' in text:
         text = f'import asyncio\nasync def main():\n{textwrap.indent(text, "    ")}\nasyncio.run(main())'
     return PYTHON + text
@@ -106,7 +106,7 @@ def run(examples, programs, address, why, between=lambda: None):
 
 
 def cut(client, examples, programs, address):
-    """Cuts the connections of those that ask again for as long as they are to wait: they do, and none has its lock."""
+    """Cuts the connections of examples that retry for as long as they may wait: they retry, and none gets its lock."""
     acquired = lambda: client.info('locks')['acquired_total']
     connections = lambda: client.info('stats')['total_connections_received']
     had, before, started = acquired(), connections(), []
@@ -140,7 +140,7 @@ def password(client):
 
 
 def held(client, examples, programs, address):
-    """Has another hold the lock for longer than each waits."""
+    """Makes another client hold the lock for longer than each example waits."""
     client.execute_command('LOCK.ACQUIRE', 'lock:report', 'holder', 'PX', 1_000_000)
 
     def waited():

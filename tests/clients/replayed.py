@@ -1,6 +1,6 @@
 """Locks of libraries of other languages, replayed: the commands that they send, and scripts that do what theirs do.
 
-The scripts are our own; what is the library's is the order of calls, the way a script is sent, and what is read from
+The scripts are our own; the libraries' are the order of calls, the way a script is sent, and the values read from
 the reply. locks.py makes its claims about them.
 """
 
@@ -213,7 +213,7 @@ class Redisson:
 
 
 class RedissonFair(Redisson):
-    """Redisson's fair lock: those that wait stand in a list, with the times at which they give up in a sorted set."""
+    """Redisson's fair lock: the waiters are in a list, with the times at which they give up in a sorted set."""
 
     PATIENCE_MS = 300_000
     WITHOUT_STALE = """
@@ -298,7 +298,7 @@ def reentrance(library, servers):
 
 
 def turns(library, servers):
-    """Those that wait get the lock in the order in which they came, each told by a message of its own."""
+    """Waiters get the lock in the order of their arrival, each by a message of its own."""
     locks = [library(servers, 'turns', 60) for _ in range(5)]
     listener = servers.clients[0].pubsub()
     listener.subscribe(*(f'{lock.channel}:{lock.holder}' for lock in locks))

@@ -102,7 +102,7 @@ helper_of_java() {
     has javac KEYLATCH_REQUIRE_JAVA || return 0
     in_test_mode timeout 280 "$own_packages/java/lock/test.sh" "$work/java"
 }
-# Whether a tool is here: has TOOL VARIABLE-THAT-REQUIRES-IT
+# Succeeds if a tool is installed: has TOOL VARIABLE-THAT-REQUIRES-IT
 has() {
     ! command -v "$1" >/dev/null || return 0
     [ -z "${!2:-}" ] || { echo "FAILED: $2 is set, and there is no $1" >&2; exit 1; }
@@ -113,7 +113,7 @@ every_road() { EVERY_ROAD=1 in_test_mode "$@"; }
 in_test_mode() { KEYLATCH_TEST_MODE=yes beside 1 "$@"; }
 
 # Whole programs that keep lists, hashes, sets, sorted sets and streams: queues of jobs, sessions, rooms, limits, locks.
-# Not to be had here: Redisson, which is Java's, so its locks are replayed; Resque, which is no package of Debian;
+# Not available here: Redisson, which is Java's, so its locks are replayed; Resque, which is no package of Debian;
 # asynq, for no module of Go can be had; Spring Data.
 applications() {
     local part running=()

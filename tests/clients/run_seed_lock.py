@@ -59,7 +59,7 @@ class Section:
 
 
 class Witness:
-    """Passes the program's calls on and counts how it came by the lock."""
+    """Passes the program's calls on, and counts the ways in which it acquired the lock."""
 
     def __init__(self, client):
         self.client = client

@@ -21,7 +21,7 @@ COMMAND_S = 60  # no command takes as long
 
 
 def sentinel(folder, port, primary):
-    """Starts a sentinel, which keeps what it knows in a file."""
+    """Starts a sentinel, with its state in a file."""
     path = os.path.join(folder, f'{port}.conf')
     with open(path, 'w', encoding='utf-8') as settings:
         settings.write(
@@ -33,7 +33,7 @@ def sentinel(folder, port, primary):
 
 
 class Place:
-    """Where a server listens."""
+    """The address of a server."""
 
     def __init__(self, text):
         self.host, port = text.split(':')[:2]

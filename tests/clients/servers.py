@@ -4,7 +4,7 @@
 
 The command finds them in KEYLATCH_SERVERS, as "host:port:pid" parted by blanks, and may kill any of them. With
 EVERY_ROAD in the environment they also listen on a Unix socket and for TLS; CONFIG GET says where.
-Those that live at its end have to stop with status 0 on SIGTERM. Their logs are shown if anything fails.
+Servers that run at its end have to stop with status 0 on SIGTERM. Their logs are shown if anything fails.
 """
 
 import json
@@ -35,7 +35,7 @@ reserved = []
 
 
 def reserved_port():
-    """Returns a free port. That it is bound keeps others from it, and not the server, which reuses addresses, too."""
+    """Returns a free port. It is bound, so that no other program gets it; the server does, as it reuses addresses."""
     reserved.append(socket.socket())
     reserved[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     reserved[-1].bind(('127.0.0.1', 0))
@@ -54,7 +54,7 @@ class Server:
             self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT)
 
     def address(self):
-        """Waits until the server says where it listens; returns that and the process."""
+        """Waits until the server reports its address; returns the address and the process."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline and self.process.poll() is None:
             for line in self.written().splitlines():

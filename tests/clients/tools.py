@@ -21,7 +21,7 @@ AT = ['-h', HOST, '-p', PORT]
 
 
 def cli(*words, given=''):
-    """Runs redis-cli to its end; returns all that it says, without its colours."""
+    """Runs redis-cli to its end; returns its whole output, without its colours."""
     command = ['redis-cli', *AT, *words]
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=PATIENCE_S)
     return re.sub(r'\x1b\[[\d;]*m', '', done.stdout + done.stderr)

@@ -1,4 +1,4 @@
-"""What pytest-redis starts as its redis-server is a server to it: version, options, ready, empty for each test.
+"""Proves that pytest-redis accepts keylatch as its redis-server: version, options, ready, empty for each test.
 
     pytest --redis-exec=/path/to/keylatch with_pytest_redis.py
 """

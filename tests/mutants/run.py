@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Breaks the rules of locks, or of what keeps data, one at a time, and shows that a test notices each.
+"""Breaks the rules of locks, or of persistence, one at a time, and shows that a test detects each.
 
     tests/mutants/run.py [--check] [--only WORDS] [--part N/M] [--all-failures] [LIST]
 
@@ -12,13 +12,13 @@ that fails both times. One whose tests take too long, or that does not build, is
 In a list with SWITCH, as safety.txt beside this file, every mutant is built into the same test binaries, with all
 features, and chosen by a variable when these run; each names its tests. Tests of etcd need that in PATH.
 
-  --check           says whether every text to be replaced is there exactly once, and builds nothing; a test of tests/it
+  --check           checks that every text to be replaced occurs exactly once, and builds nothing; a test of tests/it
                     does the same
   --only WORDS      runs the mutants whose names contain these words
   --part N/M        runs every Mth mutant, beginning with the Nth
-  --all-failures    names every test that fails, for one who looks for the tests of a rule
+  --all-failures    names every test that fails, to find the tests of a rule
 
-  LIMIT=300         how many seconds a run of the tests may take
+  LIMIT=300         the maximum duration of a run of the tests, in seconds
   CARGO_TARGET_DIR  where mutants/ is, instead of target
 
 Prints a row for each mutant: killed and by which test, SURVIVED, does not build, or too slow. Ends with 1 unless all
@@ -80,7 +80,7 @@ class Mutant:
         self.tests = []  # parts of the names of those that should notice it; all if there are none
 
     def check(self):
-        """Returns what is wrong with the changes."""
+        """Returns the errors in the changes."""
         wrong = [] if self.changes else ["it changes nothing"]
         for path, old, new in self.changes:
             file = ROOT / path
@@ -115,8 +115,8 @@ def read_list(path):
 
 
 def copy_project(changed=None):
-    """Makes the copy the same as the working tree, but for PATIENCE and the files that are changed, whose texts are given;
-    files that are the same stay, with their times."""
+    """Makes the copy equal to the working tree, except PATIENCE and the changed files, whose texts are given;
+    unchanged files are kept, with their times."""
     changed = changed or {}
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -203,12 +203,12 @@ def skipping(names):
 
 
 def fails_again(binary, name, mutant=None):
-    """Returns whether a test that has failed does so by itself, too."""
+    """Returns whether a test that has failed also fails when it runs alone."""
     return not name[0].isalpha() or any(run(binary, ["--exact", name], mutant=mutant))
 
 
 def locks(binaries):
-    """Returns the runs for the rules of locks, each with its binary, the names of tests, and those left out."""
+    """Returns the runs for the rules of locks, each with its binary, the names of tests, and the excluded ones."""
     return [(binaries["it"], names, left_out) for names, left_out in TESTS]
 
 
@@ -251,7 +251,7 @@ def show(outcome, name, detail, seconds):
 
 
 def run_tests(mutant, runs, all_failures, began, number=None):
-    """Runs the tests for a mutant; returns whether one of them has noticed."""
+    """Runs the tests for a mutant; returns whether one of them has detected it."""
     if all_failures:
         failed, is_over = run_all(runs, number)
         killer, once = ", ".join(name for _, name in failed), []
@@ -264,7 +264,7 @@ def run_tests(mutant, runs, all_failures, began, number=None):
 
 
 def run_mutant(mutant, all_failures):
-    """Applies a mutant to the copy and runs the tests; returns whether one of them has noticed."""
+    """Applies a mutant to the copy and runs the tests; returns whether one of them has detected it."""
     began = time.monotonic()
     for path, old, new in mutant.changes:
         file = COPY / path
@@ -281,7 +281,7 @@ def run_mutant(mutant, all_failures):
 
 
 def with_switches(mutants):
-    """Returns the files that mutants change, each with all changes, and what they need for their switches."""
+    """Returns the files that mutants change, each with all changes and the code for their switches."""
     lib = (ROOT / "src/lib.rs").read_text()
     texts = {"src/lib.rs": lib.replace("mod acl;\n", "mod acl;\nmod mutant;\n", 1), "src/mutant.rs": SWITCHES}
     for number, mutant in enumerate(mutants):

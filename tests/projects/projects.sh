@@ -1,4 +1,4 @@
-# The projects of run.sh: what they are, from where, what their tests need, and the command that runs them.
+# The projects of run.sh: name, source, packages for their tests, and the command that runs them.
 #
 # A source is an archive of PyPI that holds its tests, or the tag of a repository. Suites are run as the projects' own
 # documentation or CI does. What is left out needs another server: Sentinel, a cluster, a module of Redis, Memcached.

@@ -12,7 +12,7 @@
 # every test whose outcome differs. Ends with 1 if a test passes with redis-server and not with keylatch.
 #
 #   WORK=folder        keeps sources, packages, reports and logs, so that the next run need not fetch them
-#   LIMIT=1200         how many seconds a suite may take with one server
+#   LIMIT=1200         the maximum duration of a suite with one server, in seconds
 #   GIT=URL            where owner/name.git is cloned from; by default GitHub
 #   SERVERS=keylatch   runs with this server only, and compares with the earlier report of the other
 #

@@ -18,7 +18,7 @@
 #
 #   KEYLATCH=path      the binary; by default target/release/keylatch
 #   PORT=29000         the first of the ports that are used
-#   LIMIT=300          how many seconds a unit may take
+#   LIMIT=300          the maximum duration of a unit, in seconds
 #   LOGS=folder        keeps what the suite prints of each unit
 #
 # Prints for each unit how many tests passed, failed as the table says, failed otherwise, and were left out: by the table,
@@ -75,7 +75,7 @@ cd "$root" || exit 2
 row() { awk -v unit="$1" '$1 == unit { $1 = ""; print; exit }' "$table"; }
 # The names of the tests of a unit that the table leaves out, and of those that are to fail.
 tests() { awk -v unit="$1" -v kind="$2" '/^[^ #=]/ { inside = $1 == unit } $1 ~ kind && inside { sub(/^ *[^:]*: /, ""); print }' "$table"; }
-# Whether something accepts connections at the port.
+# Succeeds if a process accepts connections at the port.
 is_open() { (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null; }
 
 # Starts a server for one unit of the external mode.

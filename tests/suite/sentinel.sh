@@ -12,7 +12,7 @@
 #
 #   KEYLATCH=path      the binary; by default target/release/keylatch
 #   PORT=26000         the first of the ports that are used: sentinels from there, servers from 1000 above
-#   LIMIT=300          how many seconds a file may take
+#   LIMIT=300          the maximum duration of a file, in seconds
 #   LOGS=folder        keeps what the suite prints of each file
 #
 # Prints for each file how many tests passed, failed as the table says, and failed otherwise, and the names of those that
@@ -50,7 +50,7 @@ chmod +x "$root/src/redis-sentinel"
 ports="set ::sentinel_base_port $port; set ::redis_base_port $((port + 1000)); set ::redis_port_count 900"
 sed -i "s/^proc main {} {/$ports\n&/" "$root/tests/sentinel/run.tcl"
 
-# How many tests of a file pass, by the table.
+# Prints the number of passing tests of a file, by the table.
 count() { awk -v file="$1" '$1 == file { print $2; exit }' "$table"; }
 # The names of the tests of a file that are to fail.
 expected() { awk -v file="$1" '/^[^ #=]/ { inside = $1 == file } $1 ~ /^[a-z]+!:$/ && inside { sub(/^ *[^:]*: /, ""); print }' "$table"; }

@@ -5,7 +5,7 @@ key() {
     [ -f "$1.key" ] || openssl genpkey -algorithm "${ALGORITHM:-EC}" ${OPTIONS:--pkeyopt ec_paramgen_curve:P-256} -out "$1.key" 2>&1
 }
 
-# NAME SUBJECT [option of req ..]: one that is its own issuer, an authority unless it is said otherwise.
+# Makes a self-signed certificate, of an authority unless the options say otherwise: NAME SUBJECT [option of req ..]
 own() {
     name=$1 subject=$2
     shift 2
@@ -13,7 +13,7 @@ own() {
     openssl req -x509 -new -key "$name.key" -subj "$subject" -days 30 -out "$name.crt" "$@"
 }
 
-# NAME ISSUER [extension ..]: one of another issuer, of version 1 without extensions.
+# Makes a certificate of another issuer, of version 1 without extensions: NAME ISSUER [extension ..]
 signed() {
     name=$1 issuer=$2
     shift 2
@@ -27,7 +27,7 @@ signed() {
     fi
     openssl x509 -req -in "$name.csr" -CA "$issuer.crt" -CAkey "$issuer.key" -CAcreateserial -days "${DAYS:-30}" "$@" \
         -out "$name.crt" 2>&1
-    # With those that lead to its authority.
+    # With the chain to its authority.
     cat "$name.crt" > "$name.pem"
     [ ! -f "$issuer.pem" ] || cat "$issuer.pem" >> "$name.pem"
 }
@@ -46,7 +46,7 @@ openssl x509 -req -in over.csr -signkey over.key -days -1 -extfile over.ext -out
 own self "/CN=self"
 own stranger "/CN=stranger"
 
-# What people make.
+# Certificates as people make them.
 signed plain ca basicConstraints=CA:FALSE
 signed version_1 ca
 ALGORITHM=RSA OPTIONS="-pkeyopt rsa_keygen_bits:2048" signed version_1_rsa ca
@@ -63,7 +63,7 @@ signed unknown ca 1.2.3.4=critical,DER:0500 basicConstraints=CA:TRUE
 signed plain_only_signs ca keyUsage=critical,keyCertSign basicConstraints=CA:FALSE
 signed plain_server ca nsCertType=server basicConstraints=CA:FALSE
 
-# Those that do not hold.
+# Invalid certificates.
 DAYS=-1 signed expired_1 ca
 DAYS=-1 signed expired_authority ca basicConstraints=CA:TRUE
 signed forged_1 forger

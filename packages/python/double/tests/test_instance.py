@@ -1,4 +1,4 @@
-"""What tests steer: the clock, faults, the journal, snapshots, failover."""
+"""Controls for tests: the clock, faults, the journal, snapshots, failover."""
 
 import re
 import resource

@@ -1,4 +1,4 @@
-"""The fixtures as a project meets them: alone, with xdist, with asyncio, and not loaded without need."""
+"""The fixtures in a project: alone, with xdist, with asyncio, and not loaded without need."""
 
 import re
 

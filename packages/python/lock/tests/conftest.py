@@ -16,7 +16,7 @@ PATIENCE_S = 60
 
 
 class Server:
-    """The server, and what it says of a lock."""
+    """The server, with its description of a lock."""
 
     def __init__(self):
         host, port = os.environ.get("KEYLATCH_SERVERS", "localhost:6379").split()[0].split(":")[:2]

@@ -1,4 +1,4 @@
-"""What the lock for asyncio does."""
+"""The lock for asyncio."""
 
 import asyncio
 import contextlib

@@ -32,7 +32,7 @@ class Threads:
         return Lock(self.client, names, **options)
 
     def on_lost(self, told, lock, done):
-        """Returns a callback that tells of a loss, and acquires if there is somebody who waits for that."""
+        """Returns a callback that records a loss, and acquires again if a step waits for that."""
 
         def call(held):
             told.append(held)
@@ -113,7 +113,7 @@ class Tasks:
 
 
 class Run:
-    """A run of one scenario: the locks by the names that the steps give them, and who still waits."""
+    """A run of one scenario: the locks by the names that the steps give them, and the waiting calls."""
 
     def __init__(self, server, calls, moving=None):
         self.server, self.calls, self.moving = server, calls, moving

@@ -1,4 +1,4 @@
-"""What the lock for threads does."""
+"""The lock for threads."""
 
 import concurrent.futures
 import contextlib
@@ -139,7 +139,7 @@ def test_a_lost_lock_does_not_hide_an_exception_of_the_body(server):
 
 @contextlib.contextmanager
 def interrupted_in_line(server, meanwhile=lambda: None):
-    """Interrupts this thread when somebody waits for the lock; before it sees that, something else happens."""
+    """Interrupts this thread when a client waits for the lock; another event happens before it sees that."""
 
     def interrupt(*_):
         meanwhile()

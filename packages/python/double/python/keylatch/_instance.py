@@ -37,7 +37,7 @@ class Fault:
 
     @property
     def fired(self) -> int:
-        """How many requests it has hit. A removed fault is unknown: KeyError."""
+        """The number of requests that it has hit. KeyError for a removed fault."""
         for fault in self._instance.command("TEST.FAULT", "LIST"):
             if fault["id"] == self.id:
                 return fault["fired"]
@@ -55,7 +55,7 @@ class Fault:
 
 
 class Keylatch:
-    """A private instance: what connects as its user has keys, channels, a clock, faults and a journal of its own.
+    """A private instance: clients that connect as its user share keys, channels, a clock, faults and a journal.
 
     It exists as long as a connection to it is open, and a few seconds longer; this object holds one.
     """
@@ -75,7 +75,7 @@ class Keylatch:
 
     @property
     def url(self) -> str:
-        """What clients connect to."""
+        """The URL that clients connect to."""
         login = "" if self.user is None else f"{quote(self.user, '')}:{quote(self.password, '')}@"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"redis://{login}{host}:{self.port}/0"
@@ -160,7 +160,7 @@ class Keylatch:
     def calls(self, match: str | None = None, count: int | None = None) -> list[Call]:
         """Returns the requests received so far, oldest first: those of a command, and the last `count`, if given.
 
-        Without a command that is also what client libraries send of themselves, such as CLIENT SETINFO.
+        Without a command this includes requests that client libraries send by themselves, such as CLIENT SETINFO.
         """
         args: list[object] = ["TEST.CALLS"]
         args += ["MATCH", match] if match is not None else []
@@ -188,7 +188,7 @@ class Keylatch:
     def reset(self) -> None:
         """Resets the instance: no data, faults, scripts, functions, calls or added users, and the system's time.
 
-        Snapshots stay, so do the rights of the user `default`, and connections with what they subscribe to.
+        Snapshots stay, and so do the rights of the user `default`, and connections with their subscriptions.
         """
         self.clear_faults()
         if added := set(self.command("ACL", "USERS")) - {"default", self.user}:

@@ -1,4 +1,4 @@
-"""A server process of the test's own, and where its binary is."""
+"""A server process of the test's own, and the search for its binary."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def find_binary() -> str:
 
 
 class RunningServer:
-    """A server in test mode that something else has started."""
+    """A server in test mode that another program has started."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -47,11 +47,11 @@ class RunningServer:
 
     @property
     def url(self) -> str:
-        """The address of the server; what connects there without a user shares one instance."""
+        """The URL of the server; clients that connect to it without a user share one instance."""
         return Keylatch(self.host, self.port, None).url
 
     def instance(self, name: str | None = None) -> Keylatch:
-        """Returns a private instance; without a name, one that nobody else has."""
+        """Returns a private instance; without a name, a new one."""
         return Keylatch(self.host, self.port, f"ns-{name or uuid.uuid4().hex}", ended=self.ended)
 
     def ended(self) -> str | None:
@@ -160,7 +160,7 @@ class ControllersServer(RunningServer):
         self._controller = controller
 
     def ended(self) -> str | None:
-        """Returns what the controller knows of it."""
+        """Returns how the server has ended, as the controller knows it."""
         with contextlib.suppress(OSError):
             try:
                 ask_controller(self._controller)
@@ -196,7 +196,7 @@ def shared_server() -> RunningServer:
 
 
 def serve_workers() -> int:
-    """Tells worker processes the URL of the shared server, which the first who asks starts; returns the port for it."""
+    """Serves the URL of the shared server to worker processes, starting it at the first request; returns the port."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -216,7 +216,7 @@ def serve_workers() -> int:
 
 
 def ask_controller(port: int) -> str:
-    """Returns what `serve_workers` tells on this port."""
+    """Returns the URL that `serve_workers` serves on this port."""
     with socket.create_connection(("127.0.0.1", port), READY_S + STOP_S) as controller, controller.makefile() as text:
         answer = json.loads(text.read())
     if "error" in answer:

@@ -16,7 +16,7 @@ PORT = pytest.StashKey[int]()
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tells a worker of xdist on this machine where it learns of the session's server."""
+    """Passes the port that serves the URL of the session's server to an xdist worker on this machine."""
     if node.gateway.spec.popen:
         stash = node.config.stash
         if PORT not in stash:
@@ -25,7 +25,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Remembers in such a worker what it was told."""
+    """Stores that port in the worker."""
     _server.controller_port = getattr(config, "workerinput", {}).get("keylatch_port")
 
 
@@ -44,5 +44,5 @@ def keylatch(keylatch_server: RunningServer) -> Iterator[Keylatch]:
 
 @pytest.fixture
 def keylatch_url(keylatch: Keylatch) -> str:
-    """What a client of this test's instance connects to."""
+    """The URL of this test's instance."""
     return keylatch.url

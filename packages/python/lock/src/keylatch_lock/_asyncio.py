@@ -47,7 +47,7 @@ class AsyncLock(Terms["redis.asyncio.Redis", "AsyncHeld"]):
     async def release(self) -> bool:
         """Releases what this task has acquired last; returns whether it was still held.
 
-        A task that holds nothing releases what one has acquired that has ended. Any task may call the acquisition's own
+        A task without acquisitions releases one of a task that has ended. Any task may call the acquisition's own
         `release`.
         """
         held = self._callers.released()
@@ -72,7 +72,7 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
     """One acquisition of an `AsyncLock`. Any task may look at it, and release it."""
 
     async def release(self) -> bool:
-        """Releases the lock; returns whether it was still held. What is left of several, of which one is lost, too.
+        """Releases the lock; returns whether it was still held. Of several, one of them lost, the rest are released.
 
         A task that is cancelled meanwhile releases it as well.
         """
@@ -151,7 +151,7 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
             await pool.release(connection)
 
     async def _ask(self, began: float) -> Any:
-        """Queues and returns the fence; again if the connection breaks, which takes up the place of a session."""
+        """Queues and returns the fence. After a broken connection it queues again; a session resumes its place."""
         breaks, reached, waited = 0, began, 0.0
         while True:
             try:
@@ -168,7 +168,7 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
                 waited = now() - began
 
     async def _leave(self) -> None:
-        """Leaves the queue; a lock that was granted meanwhile is released by what stands behind the wait."""
+        """Leaves the queue. A lock that was granted meanwhile is released by the commands sent behind the wait."""
         try:
             if self._connection.is_connected:
                 for words in self._release():
@@ -208,7 +208,7 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
                 await told
 
     async def _quit(self) -> None:
-        """Ends the session at once, with what is left of several locks, which `session-grace-ms` would keep."""
+        """Ends the session at once, with the remaining ones of several locks, which `session-grace-ms` would keep."""
         try:
             if self._connection.is_connected:
                 await self._connection.send_command("QUIT", check_health=False)

@@ -22,8 +22,8 @@ def act_for(caller: Any) -> None:
 class Callers(Generic[Held]):
     """The acquisitions of one lock object that are not released, by threads or tasks.
 
-    What a thread or task has acquired is its own, until it ends; then it is anybody's who has none. A process that was
-    forked has none of its parent's.
+    An acquisition belongs to its thread or task until that ends; then to any that has none. A process that was
+    forked has none of its parent's acquisitions.
     """
 
     def __init__(self, current: Callable[[], Any], has_ended: Callable[[Any], bool]) -> None:
@@ -66,7 +66,7 @@ class Callers(Generic[Held]):
         return False
 
     def own(self) -> list[Held]:
-        """Returns what the caller has acquired, the oldest first."""
+        """Returns the caller's acquisitions, the oldest first."""
         caller = self._caller()
         with self._mutex:
             return [held for reference, held in self._open if caller is not None and reference() is caller]
@@ -84,7 +84,7 @@ class Callers(Generic[Held]):
         return None
 
     def shown(self) -> Held | None:
-        """Returns the acquisition that the caller is told of."""
+        """Returns the acquisition that the lock's attributes describe to the caller."""
         own = self.own()
         if own:
             return own[-1]
@@ -93,11 +93,11 @@ class Callers(Generic[Held]):
         return latest if latest is not None else self._last
 
     def enter(self) -> None:
-        """Notes that a `with` statement has begun by the caller's latest acquisition."""
+        """Records that a `with` statement has begun by the caller's latest acquisition."""
         self._depths.setdefault(self._caller(), []).append(len(self.own()) - 1)
 
     def leave(self) -> list[Held]:
-        """Notes that a `with` statement ends; returns what was acquired in it and not released, the newest first."""
+        """Records that a `with` statement ends; returns its unreleased acquisitions, the newest first."""
         own = self.own()
         depths = self._depths.get(self._caller())
         if depths:

@@ -41,7 +41,7 @@ class Lock(Terms["redis.Redis", "Held"]):
     def release(self) -> bool:
         """Releases what this thread has acquired last; returns whether it was still held.
 
-        A thread that holds nothing releases what one has acquired that has ended. Any thread may call the acquisition's
+        A thread without acquisitions releases one of a thread that has ended. Any thread may call the acquisition's
         own `release`.
         """
         held = self._callers.released()
@@ -64,7 +64,7 @@ class Held(Acquisition["redis.Redis"]):
     """One acquisition of a `Lock`. Any thread may look at it, and release it."""
 
     def release(self) -> bool:
-        """Releases the lock; returns whether it was still held. What is left of several, of which one is lost, too."""
+        """Releases the lock; returns whether it was still held. Of several, one of them lost, the rest are released."""
         if not self._begins_release():
             return False
         self._over.set()
@@ -139,7 +139,7 @@ class Held(Acquisition["redis.Redis"]):
             pool.release(connection)
 
     def _ask(self, began: float) -> Any:
-        """Queues and returns the fence; again if the connection breaks, which takes up the place of a session."""
+        """Queues and returns the fence. After a broken connection it queues again; a session resumes its place."""
         breaks, reached, waited = 0, began, 0.0
         while True:
             try:
@@ -156,7 +156,7 @@ class Held(Acquisition["redis.Redis"]):
                 waited = now() - began
 
     def _leave(self, error: BaseException) -> None:
-        """Leaves the queue; a lock that was granted meanwhile is released by what stands behind the wait."""
+        """Leaves the queue. A lock that was granted meanwhile is released by the commands sent behind the wait."""
         try:
             if not isinstance(error, UNREACHABLE):
                 for words in self._release():
@@ -205,7 +205,7 @@ class Held(Acquisition["redis.Redis"]):
             self.lock.on_lost(self)  # at last, since it may wait for the lock
 
     def _quit(self) -> None:
-        """Ends the session at once, with what is left of several locks, which `session-grace-ms` would keep."""
+        """Ends the session at once, with the remaining ones of several locks, which `session-grace-ms` would keep."""
         try:
             self._connection.send_command("QUIT", check_health=False)
         except UNREACHABLE:

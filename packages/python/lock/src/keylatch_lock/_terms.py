@@ -22,7 +22,7 @@ LEAVE_S = 2.0  # how long the release of a lock takes at most that is lost
 
 
 class LockError(Exception):
-    """What this module raises."""
+    """The base of the errors that this module raises."""
 
 
 class NotAcquired(LockError):
@@ -30,11 +30,11 @@ class NotAcquired(LockError):
 
 
 class Deadlock(LockError):
-    """The wait would never end: the owner holds a lock that those before it wait for. The argument names the cycle."""
+    """The wait would never end: clients before it wait for a lock of the same owner. The argument names the cycle."""
 
 
 class LockLost(LockError):
-    """The lock went before it was released; the argument says how, as `lost` does."""
+    """The lock was lost before it was released; the argument is the reason, as in `lost`."""
 
 
 class Unsupported(LockError):
@@ -44,7 +44,7 @@ class Unsupported(LockError):
 class Terms(Generic[Client, Held]):
     """The terms of a lock, and its acquisitions by the threads or tasks that share this object.
 
-    `fence`, `fences`, `lost`, `token` and `check` tell of the latest acquisition of the thread or task that asks; if it
+    `fence`, `fences`, `lost`, `token` and `check` describe the latest acquisition of the calling thread or task; if it
     has made none, of the latest one of any.
     """
 
@@ -71,9 +71,9 @@ class Terms(Generic[Client, Held]):
         key: the name, or several: all of them are obtained at once, or none.
         ttl: seconds that the lock outlives its holder's last renewal; it is renewed after a third of them.
         wait: seconds to queue; None for as long as it takes, 0 for not at all.
-        shared: others may share the lock; who does not, has it alone.
-        permits: how many permits of a semaphore to take.
-        of: how many permits the semaphore has; who finds it there need not say so.
+        shared: the lock is shared with other such holders; otherwise it is exclusive.
+        permits: the number of permits of a semaphore to acquire.
+        of: the size of the semaphore; not needed if it exists.
         session: the server releases the lock when the connection closes, after its `session-grace-ms`, in which a
             broken connection is made again.
         meta: a text for LOCK.INFO, which tells others what the lock is for.
@@ -164,29 +164,29 @@ class Acquisition(Generic[Client]):
             raise LockLost(self.lost)
 
     def _begins_release(self) -> bool:
-        """Notes that the lock is given back; returns whether it is for this call to do so."""
+        """Records that the lock is being released; returns whether this call has to do it."""
         return os.getpid() == self._process and self.lock._callers.remove(self)
 
     def _release_limit(self) -> float:
-        """Returns when a release is given up: then the lock has expired, or nobody waits for the end of what is lost."""
+        """Returns the time at which a release is given up: then the lock has expired, or it was lost before."""
         return now() + LEAVE_S if self.lost is not None else max(self._valid_until, now() + self._pause())
 
     def _has_released(self, replies: list[Any]) -> bool:
-        """Whether the lock was held until its release. What is gone may have gone by a release whose reply is lost."""
+        """Returns whether the lock was held until its release. If it is gone, an unanswered release may be why."""
         return self.lost is None and (self._is_unanswered or all(replies))
 
     def _is_believed(self) -> bool:
         return self.lost is None and now() < self._valid_until
 
     def _kwargs(self, given: dict[str, Any], retry: Any) -> dict[str, Any]:
-        """Says how to connect for this lock alone: it waits for as long as it has to, and it is told of its loss."""
+        """Returns the options of a connection for this lock alone: no timeout for replies, and push messages."""
         of_connection = {"protocol": 3, "socket_timeout": None, "socket_connect_timeout": self.ttl}
         if "path" not in given:  # a Unix socket tells at once when its peer is gone
             of_connection["socket_keepalive"] = True
         return {**given, **of_connection, "retry": retry(NoBackoff(), 0)}
 
     def _acquire(self, waited: float) -> list[Any]:
-        """Words the command. The same token again is safe: a lock that is held with it is granted again."""
+        """Builds the command. The same token again is safe: a lock that is held with it is granted again."""
         words = self._first_words(self.of)
         if self.wait is None:
             words += ["BLOCK", 0]
@@ -203,18 +203,18 @@ class Acquisition(Generic[Client]):
         return words + (["OF", size] if size is not None else [])
 
     def _notify(self) -> list[Any]:
-        """Words the command that tells the server of a new connection. The size of a semaphore may be another now."""
+        """Builds the command that tells the server of a new connection. The size of a semaphore may be another now."""
         return self._first_words(None) + ["SESSION"] * self.session
 
     def _resume(self) -> list[Any] | None:
-        """Words the command that moves the lock to a new connection, if no other lock has this token.
+        """Builds the command that moves the lock to a new connection, if no other lock has this token.
 
-        It would move those of the same owner, too, away from connections that are well.
+        It would also move other locks of the same owner, away from working connections.
         """
         return ["LOCK.RESUME", self.token] if self.owner is None else None
 
     def _is_resumed(self, keys: list[Any]) -> bool:
-        """Whether all locks have moved. Since no other has this token, what counts is how many these are."""
+        """Returns whether all locks have moved. No other lock has this token, so their number is enough."""
         if len(keys) == len(self.keys):
             return True
         if self.session:
@@ -222,7 +222,7 @@ class Acquisition(Generic[Client]):
         return False
 
     def _is_not_resumed(self, error: ResponseError) -> bool:
-        """Whether a server cannot move locks, which loses those of a session; raises any other error."""
+        """Returns whether the server cannot move locks, so that those of a session are lost; raises any other error."""
         if "unknown command" not in str(error).lower() and not isinstance(error, NoPermissionError):
             raise error
         return self._is_resumed([])
@@ -234,14 +234,14 @@ class Acquisition(Generic[Client]):
         return [["LOCK.RELEASE", key, self.token] for key in self.keys]
 
     def _granted(self, reply: Any) -> bool:
-        """Notes the fences; returns whether there are any."""
+        """Records the fences; returns whether there are any."""
         if reply is not None:
             self.fences = dict(zip(self.keys, listed(reply)))
             self.fence = max(self.fences.values())
         return reply is not None
 
     def _gone(self, fences: list[Any]) -> list[list[Any]]:
-        """Words the releases of locks that went and were granted again, as the fences show."""
+        """Builds the releases of locks that were lost and granted again, as the fences show."""
         pairs = zip(self._release(), fences, self.fences.values())
         return [release for release, fence, ours in pairs if fence not in (None, ours)]
 
@@ -249,7 +249,7 @@ class Acquisition(Generic[Client]):
         return fences == list(self.fences.values())
 
     def _refusal(self, error: ResponseError) -> Exception:
-        """Returns what an error of the server says of the lock."""
+        """Returns the exception for an error of the server."""
         code, _, cycle = str(error).partition(" ")
         if code == "DEADLOCK":
             return Deadlock(cycle)
@@ -266,7 +266,7 @@ class Acquisition(Generic[Client]):
         return int(self.ttl * 1000)
 
     def _held(self, since: float) -> None:
-        """Notes that the server held the lock for this client at a time, with its whole TTL to come."""
+        """Records that the server held the lock for this client at a time, with its whole TTL to come."""
         self._valid_until, self._renew_at = since + self.ttl, since + self.ttl / 3
 
     def _disconnected(self) -> float:
@@ -284,13 +284,13 @@ class Acquisition(Generic[Client]):
         return min(0.1, self.ttl / 10)
 
     def _absent(self, is_known: bool) -> str:
-        """Returns why a lock is lost that the server has no more, which may know it by its connection."""
+        """Returns the reason for the loss of a lock that the server does not have; it may know the connection."""
         return "disconnected" if self.session and not is_known else "expired"
 
     def _queue_again(self, breaks: int, began: float, reached: float) -> float | None:
-        """Returns the seconds until the request is sent again whose connection broke; None if it is not.
+        """Returns the seconds until a request whose connection broke is sent again; None if it is not.
 
-        The first time it always is: its reply may be all that was lost. Later, while the wait lasts, and unless the
+        The first time it always is: perhaps only its reply was lost. Later, while the wait lasts, and unless the
         server has not been reached for a TTL.
         """
         if breaks == 1:
@@ -314,7 +314,7 @@ class Acquisition(Generic[Client]):
 
 
 def is_push(reply: Any) -> bool:
-    """Whether this was sent without being asked for: a reply has fences or names alone."""
+    """Returns whether this is a push message: a reply contains only fences or only names."""
     if not isinstance(reply, list):
         return False
     return not any(all(isinstance(word, kind) for word in reply) for kind in (int, (bytes, str)))
