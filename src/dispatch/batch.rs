@@ -438,7 +438,7 @@ impl<'n> BatchRun<'n> {
 
     /// Executes the next step of an unfinished command; returns whether it is finished now. The gate is free between
     /// steps; while a busy script holds it, nothing is done.
-    #[inline(never)] // keeps what every batch passes through short
+    #[inline(never)] // keeps the common path of every batch short
     pub(crate) fn resume(
         &mut self,
         rest: &mut dyn Continuation,

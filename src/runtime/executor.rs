@@ -35,15 +35,15 @@ const POLLS_PER_ROUND: usize = 32;
 /// Pause before a server task that panicked is restarted, so that one that always panics does not use up a core.
 const RESTART_PAUSE: Duration = Duration::from_millis(100);
 
-/// Not ready; a wake queues it.
+/// State of a task that is not ready; a wakeup queues it.
 const IDLE: u8 = 0;
-/// In the queue.
+/// State of a task in the queue.
 const QUEUED: u8 = 1;
-/// Being polled.
+/// State of a task that is being polled.
 const RUNNING: u8 = 2;
-/// Being polled, and woken again since the poll began.
+/// State of a task that is being polled, and was woken again since the poll began.
 const WOKEN: u8 = 3;
-/// Finished; wakes are ignored.
+/// State of a finished task; wakeups are ignored.
 const DONE: u8 = 4;
 
 thread_local! {

@@ -69,7 +69,7 @@ mod precise {
     use std::io;
     use std::time::Duration;
 
-    /// No timerfd on this system.
+    /// Placeholder for systems without timerfd.
     pub(super) enum Timer {}
 
     impl Timer {

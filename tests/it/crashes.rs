@@ -66,7 +66,8 @@ struct History {
     /// Settings with which the next life starts.
     is_logged: bool,
     policy: &'static str,
-    /// Without checksums the remains of a power cut cannot be recognised, so only the process dies.
+    /// True if files have checksums. Without them the remains of a power cut cannot be recognised, so only the process
+    /// dies.
     has_checksums: bool,
     /// States that the data has had, in order, and the first of them that the next start may find.
     states: Vec<Vec<String>>,
