@@ -147,7 +147,12 @@ impl<'a> Query<'a> {
         if let Form::Radius { is_by_member, .. } = form {
             self.centre = if is_by_member { position_of(set, args.bytes()?)? } else { Some(read_position(args)?) };
             // As in Redis, the radius is not checked if there is no set with the member.
-            if is_by_member && set.is_none() { drop((args.bytes()?, args.bytes()?)) } else { self.read_circle(args)? }
+            if is_by_member && set.is_none() {
+                args.bytes()?;
+                args.bytes()?;
+            } else {
+                self.read_circle(args)?;
+            }
         }
         while let Some(word) = args.next_arg() {
             if !self.read_option(word, args, form)? && !self.read_region(word, args, set, form)? {
