@@ -144,10 +144,11 @@ fn check_order(holds: &mut [Hold]) {
     }
 }
 
-/// Asserts that the waiters have acquired the lock in the order in which they were shown; returns the number of
-/// compared pairs.
+/// Asserts that queued clients have acquired the lock in the order that was shown; returns the number of pairs that
+/// were compared. A lock with a short TTL may expire before its client is told, which then goes to the end of the queue.
 fn check_lines(holds: &[Hold], lines: &BTreeSet<Vec<u64>>) -> usize {
-    let fences: BTreeMap<u64, i64> = holds.iter().map(|hold| (hold.client, hold.fence)).collect();
+    let lasting = holds.iter().filter(|hold| hold.released.is_some());
+    let fences: BTreeMap<u64, i64> = lasting.map(|hold| (hold.client, hold.fence)).collect();
     let mut compared = 0;
     for line in lines {
         let acquired: Vec<i64> = line.iter().filter_map(|id| fences.get(id).copied()).collect();
@@ -208,7 +209,7 @@ fn the_checks_find_histories_that_no_mutex_has() {
     assert!(is_refused(vec![hold(1, 10, 1, 2, None), hold(2, 10, 3, 4, None)]), "the same fence");
     assert!(is_refused(vec![hold(1, 11, 1, 2, None), hold(2, 10, 3, 4, None)]), "fences against the time");
     assert!(is_refused(vec![hold(1, 10, 1, 2, Some(5)), hold(2, 11, 3, 4, None)]), "two holders at once");
-    let holds = [hold(1, 10, 1, 2, None), hold(2, 11, 2, 3, None)];
+    let holds = [hold(1, 10, 1, 2, Some(3)), hold(2, 11, 2, 4, Some(5))];
     assert_eq!(check_lines(&holds, &BTreeSet::from([vec![1, 3, 2]])), 1);
     let overtaken = std::panic::catch_unwind(|| check_lines(&holds, &BTreeSet::from([vec![2, 1]])));
     assert!(overtaken.is_err(), "a client was overtaken");
