@@ -18,10 +18,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use api::messages::{
-    Compare, CompareResult, CompareTarget, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest, Request, RequestOp,
-    Response, TargetUnion, TxnRequest,
+    Compare, CompareResult, CompareTarget, DeleteRangeRequest, KeyValue, OpRequest, PutRequest, RangeRequest,
+    RequestOp, Response, TargetUnion, TxnRequest,
 };
-use api::{Access, Client};
+use api::{MemberAccess, MemberClient};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -146,7 +146,7 @@ fn row(name: &str, rounds: &[[Measured; 2]], figure: impl Fn(&Measured) -> f64, 
 }
 
 /// Measures both sides in turn.
-async fn both(etcd: &Client, port: u16, work: Work, clients: usize) -> Vec<[Measured; 2]> {
+async fn both(etcd: &MemberClient, port: u16, work: Work, clients: usize) -> Vec<[Measured; 2]> {
     let mut rounds = Vec::new();
     for round in 0..ROUNDS {
         let before = entries().await;
@@ -196,7 +196,7 @@ async fn of_keylatch(port: u16, work: Work, clients: usize, round: usize) -> Mea
     collect(tasks).await
 }
 
-async fn of_etcd(etcd: &Client, work: Work, clients: usize, round: usize) -> Measured {
+async fn of_etcd(etcd: &MemberClient, work: Work, clients: usize, round: usize) -> Measured {
     let mut tasks = JoinSet::new();
     for client in 0..clients {
         let etcd = etcd.clone();
@@ -237,7 +237,7 @@ async fn of_etcd(etcd: &Client, work: Work, clients: usize, round: usize) -> Mea
 
 fn put(key: &str, value: &str) -> RequestOp {
     let put = PutRequest { key: key.into(), value: value.into(), lease: 0 };
-    RequestOp { request: Some(Request::Put(put)) }
+    RequestOp { request: Some(OpRequest::Put(put)) }
 }
 
 fn range(key: &str) -> RangeRequest {
@@ -250,26 +250,26 @@ fn compare(key: &str, target: CompareTarget, value: TargetUnion) -> Compare {
 }
 
 /// Acquires a lock and releases it.
-async fn cycle(etcd: &Client, key: &str) {
+async fn cycle(etcd: &MemberClient, key: &str) {
     let free = compare(key, CompareTarget::Mod, TargetUnion::ModRevision(0));
     let take = TxnRequest { compare: vec![free], success: vec![put(key, "v")], failure: Vec::new() };
     assert!(etcd.txn(take).await.expect("etcd answers").succeeded);
     let held = compare(key, CompareTarget::Value, TargetUnion::Value(b"v".to_vec()));
     let delete = DeleteRangeRequest { key: key.into(), range_end: Vec::new() };
-    let delete = RequestOp { request: Some(Request::DeleteRange(delete)) };
+    let delete = RequestOp { request: Some(OpRequest::DeleteRange(delete)) };
     let release = TxnRequest { compare: vec![held], success: vec![delete], failure: Vec::new() };
     assert!(etcd.txn(release).await.expect("etcd answers").succeeded);
 }
 
 /// Increments a number as a client of etcd does: it reads, and writes if no other client has written meanwhile.
-async fn increment(etcd: &Client, key: &str) {
+async fn increment(etcd: &MemberClient, key: &str) {
     let mut found: Option<KeyValue> = etcd.range(range(key)).await.expect("etcd answers").kvs.pop();
     loop {
         let text = found.as_ref().map_or("0", |found| std::str::from_utf8(&found.value).expect("text"));
         let number: u64 = text.parse().expect("a number");
         let at = found.as_ref().map_or(0, |found| found.mod_revision);
         let same = compare(key, CompareTarget::Mod, TargetUnion::ModRevision(at));
-        let read = RequestOp { request: Some(Request::Range(range(key))) };
+        let read = RequestOp { request: Some(OpRequest::Range(range(key))) };
         let success = vec![put(key, &(number + 1).to_string())];
         let answer = etcd.txn(TxnRequest { compare: vec![same], success, failure: vec![read] }).await;
         let answer = answer.expect("etcd answers");
@@ -344,10 +344,10 @@ fn start_etcd(dir: &Path) -> (Vec<Killed>, Vec<String>) {
     (nodes.collect(), (0..3).map(|number| format!("http://127.0.0.1:{}", port(number, false))).collect())
 }
 
-async fn connect_etcd(urls: &[String]) -> Client {
-    let access = Access { connect_timeout: Duration::from_secs(2), ..Access::default() };
+async fn connect_etcd(urls: &[String]) -> MemberClient {
+    let access = MemberAccess { connect_timeout: Duration::from_secs(2), ..MemberAccess::default() };
     for _ in 0..300 {
-        if let Ok(client) = Client::connect(&urls[0], &access).await
+        if let Ok(client) = MemberClient::connect(&urls[0], &access).await
             && client.range(range("none")).await.is_ok()
         {
             return client;

@@ -18,7 +18,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use bytes::{Buf, BytesMut};
-use keylatch::internals::resp::{Batch, Limits, Output, Protocol, Reply, RequestDecoder};
+use keylatch::internals::resp::{Batch, Output, Protocol, Reply, RequestDecoder, RequestLimits};
 
 const ROUNDS: usize = 9;
 /// Number of requests that a measurement decodes, or of replies that it encodes.
@@ -55,7 +55,7 @@ fn main() {
 
 /// Decodes a pipeline of 64 requests repeatedly, as a connection does.
 fn decode(pipeline: &[u8]) {
-    let mut decoder = RequestDecoder::new(Limits::default());
+    let mut decoder = RequestDecoder::new(RequestLimits::default());
     let (mut input, mut batch) = (BytesMut::with_capacity(16 * 1024), Batch::default());
     for _ in 0..REQUESTS / 64 {
         input.extend_from_slice(pipeline);

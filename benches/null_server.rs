@@ -12,7 +12,7 @@
 use std::net::TcpListener;
 
 use bytes::BytesMut;
-use keylatch::internals::resp::{Batch, Codec, Limits};
+use keylatch::internals::resp::{Batch, Codec, RequestLimits};
 use keylatch::internals::worker;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -33,7 +33,7 @@ fn main() {
 }
 
 async fn serve(mut client: TcpStream) {
-    let mut codec = Codec::new(Limits::default());
+    let mut codec = Codec::new(RequestLimits::default());
     let (mut input, mut batch, mut output) = (BytesMut::new(), Batch::default(), BytesMut::new());
     loop {
         input.reserve(READ_LEN);

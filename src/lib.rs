@@ -177,7 +177,7 @@ pub mod internals {
     pub use crate::instance::Instance;
     pub use crate::namespace::Namespace;
     pub use crate::net::connection::Connection;
-    pub use crate::persist::{LogReader, LostPlace, Purpose};
+    pub use crate::persist::{LogReader, LostPlace, ReaderPurpose};
     use crate::push::hub::Message;
     pub use crate::runtime::worker;
     pub use crate::spec::registry::CATEGORIES;
@@ -220,8 +220,8 @@ pub mod internals {
 
     /// A simulated disk in memory, for servers that lose power; see [`Builder::disk`](crate::Builder::disk).
     pub mod disk {
-        pub use crate::persist::disk::simulated::faults::{Failure, Faults, Operation, Planned};
-        pub use crate::persist::disk::simulated::{End, SimulatedDisk};
+        pub use crate::persist::disk::simulated::faults::{DiskFailure, DiskFaults, DiskOperation, PlannedFaults};
+        pub use crate::persist::disk::simulated::{LifeEnd, SimulatedDisk};
     }
 
     /// The files of an append-only file.
@@ -267,15 +267,15 @@ pub mod internals {
     pub mod config {
         use std::path::Path;
 
-        use crate::config::LoadError;
-        pub use crate::config::{Change, Config, Limits, Setting, example_file, options_text, rewrite_file};
+        use crate::config::SettingsError;
+        pub use crate::config::{ChangeTime, Config, Setting, ValueLimits, example_file, options_text, rewrite_file};
         pub use crate::text::{REDIS_VERSION, quote, split_words};
 
         /// Loads settings; users and renamed commands are checked against the existing commands.
         ///
         /// # Errors
         /// The first invalid line, or a file that cannot be read.
-        pub fn load(file: Option<&Path>, stdin: Option<&[u8]>, options: &[u8]) -> Result<Config, LoadError> {
+        pub fn load(file: Option<&Path>, stdin: Option<&[u8]>, options: &[u8]) -> Result<Config, SettingsError> {
             crate::config::load(crate::command::table(), file, stdin, options)
         }
     }

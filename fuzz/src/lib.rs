@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use keylatch::internals::User;
 use keylatch::internals::append_only as log;
 use keylatch::internals::config;
-use keylatch::internals::resp::{Batch, Limits, RequestDecoder};
+use keylatch::internals::resp::{Batch, RequestDecoder, RequestLimits};
 use keylatch::internals::table;
 use keylatch::internals::{packed, payload, rdb};
 
@@ -44,7 +44,7 @@ pub const TARGETS: &[(&str, Target)] = &[
 pub fn decoder(data: &[u8]) {
     let Some((&flags, data)) = data.split_first() else { return };
     let (cuts, stream) = data.split_at(usize::from(flags >> 1).min(data.len()));
-    let limits = Limits { authenticated: flags & 1 != 0, ..Limits::default() };
+    let limits = RequestLimits { authenticated: flags & 1 != 0, ..RequestLimits::default() };
     let whole = decode(limits, std::iter::once(stream));
     let mut rest = stream;
     let pieces = cuts.iter().map(|&cut| {
@@ -58,7 +58,7 @@ pub fn decoder(data: &[u8]) {
 }
 
 /// Returns the requests of a stream, and the text of the error that ends it.
-fn decode<'a>(limits: Limits, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<Vec<u8>>>, Option<String>) {
+fn decode<'a>(limits: RequestLimits, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<Vec<u8>>>, Option<String>) {
     let (mut decoder, mut src) = (RequestDecoder::new(limits), BytesMut::new());
     let (mut batch, mut requests) = (Batch::default(), Vec::new());
     for piece in pieces {

@@ -14,7 +14,7 @@ use crate::spec::{CommandSpec, CommandTable, NO_AUTH};
 use crate::text::until_nul;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Commands {
+pub(super) struct AllowedCommands {
     table: &'static CommandTable,
     bits: Bits,
     /// True if commands of later versions are allowed too: set by `+@all`, cleared by `-@all` only.
@@ -26,17 +26,17 @@ pub(super) struct Commands {
     rules: Vec<(Box<[u8]>, bool)>,
 }
 
-impl Commands {
+impl AllowedCommands {
     /// Returns a set that allows nothing.
     pub(super) fn none(table: &'static CommandTable) -> Self {
         let bits = Bits::new(table, false);
-        Commands { table, bits, future: false, first_args: BTreeMap::new(), rules: Vec::new() }
+        AllowedCommands { table, bits, future: false, first_args: BTreeMap::new(), rules: Vec::new() }
     }
 
     /// Returns a set that allows everything.
     pub(super) fn all(table: &'static CommandTable) -> Self {
         let bits = Bits::new(table, true);
-        Commands { table, bits, future: true, first_args: BTreeMap::new(), rules: Vec::new() }
+        AllowedCommands { table, bits, future: true, first_args: BTreeMap::new(), rules: Vec::new() }
     }
 
     pub(super) fn heap_len(&self) -> usize {
@@ -224,10 +224,10 @@ mod tests {
         })
     }
 
-    fn apply(commands: &mut Commands, rule: &[u8]) -> Result<(), RuleError> {
+    fn apply(commands: &mut AllowedCommands, rule: &[u8]) -> Result<(), RuleError> {
         match rule {
-            b"+@all" => *commands = Commands::all(commands.table),
-            b"-@all" => *commands = Commands::none(commands.table),
+            b"+@all" => *commands = AllowedCommands::all(commands.table),
+            b"-@all" => *commands = AllowedCommands::none(commands.table),
             _ => return commands.apply(&rule[1..], rule[0] == b'+'),
         }
         Ok(())
@@ -236,12 +236,12 @@ mod tests {
     proptest! {
         #[test]
         fn rules_described_make_the_same_bits(rules in rules()) {
-            let mut commands = Commands::none(sample::commands());
+            let mut commands = AllowedCommands::none(sample::commands());
             for rule in &rules {
                 // A first argument cannot be forbidden; such a rule is rejected.
                 let _ = apply(&mut commands, rule.as_bytes());
             }
-            let mut again = Commands::none(sample::commands());
+            let mut again = AllowedCommands::none(sample::commands());
             for rule in commands.describe().split(|byte| *byte == b' ') {
                 apply(&mut again, rule).expect("a description is made of rules");
             }

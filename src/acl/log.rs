@@ -11,7 +11,7 @@ const LOOKED_AT: usize = 10;
 
 /// The reason of a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum DenialReason {
     /// The command is not allowed.
     Command,
     /// A key is not allowed.
@@ -22,14 +22,14 @@ pub enum Reason {
     Auth,
 }
 
-impl Reason {
+impl DenialReason {
     /// Returns the name in ACL LOG.
     pub fn name(self) -> &'static str {
         match self {
-            Reason::Command => "command",
-            Reason::Key => "key",
-            Reason::Channel => "channel",
-            Reason::Auth => "auth",
+            DenialReason::Command => "command",
+            DenialReason::Key => "key",
+            DenialReason::Channel => "channel",
+            DenialReason::Auth => "auth",
         }
     }
 }
@@ -58,13 +58,13 @@ impl Context {
 
 /// One denial.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct DenialEntry {
     /// The number of the entry, from 0 up never reused; assigned by the log.
     pub id: u64,
     /// The number of occurrences.
     pub count: u64,
     /// The reason.
-    pub reason: Reason,
+    pub reason: DenialReason,
     /// The place from which the command was called.
     pub context: Context,
     /// The command, key or channel.
@@ -79,15 +79,21 @@ pub struct Entry {
     pub client: String,
 }
 
-impl Entry {
+impl DenialEntry {
     /// Creates the entry of a first denial.
-    pub fn new((reason, context): (Reason, Context), object: &[u8], user: &[u8], wall_ms: i64, client: String) -> Self {
+    pub fn new(
+        (reason, context): (DenialReason, Context),
+        object: &[u8],
+        user: &[u8],
+        wall_ms: i64,
+        client: String,
+    ) -> Self {
         let kept = |text: &[u8]| text[..text.len().min(TEXT_MAX)].to_vec();
         let (object, user) = (kept(object), kept(user));
-        Entry { id: 0, count: 1, reason, context, object, user, created_ms: wall_ms, wall_ms, client }
+        DenialEntry { id: 0, count: 1, reason, context, object, user, created_ms: wall_ms, wall_ms, client }
     }
 
-    fn is_same(&self, other: &Entry) -> bool {
+    fn is_same(&self, other: &DenialEntry) -> bool {
         self.reason == other.reason
             && self.context == other.context
             && self.wall_ms.abs_diff(other.wall_ms) <= SAME_MS.unsigned_abs()
@@ -98,22 +104,22 @@ impl Entry {
 
 /// The entries of the log.
 #[derive(Default)]
-pub struct Log {
-    entries: VecDeque<Entry>,
+pub struct AclLog {
+    entries: VecDeque<DenialEntry>,
     next_id: u64,
 }
 
-impl Log {
+impl AclLog {
     /// Records a denial and keeps at most `max_len` entries.
-    pub fn note(&mut self, new: Entry, max_len: usize) {
+    pub fn note(&mut self, new: DenialEntry, max_len: usize) {
         let known = self.entries.iter().take(LOOKED_AT).position(|entry| entry.is_same(&new));
         match known.and_then(|at| self.entries.remove(at)) {
             _ if max_len == 0 => self.entries.clear(),
-            Some(Entry { id, count, created_ms, .. }) => {
-                self.entries.push_front(Entry { id, count: count + 1, created_ms, ..new });
+            Some(DenialEntry { id, count, created_ms, .. }) => {
+                self.entries.push_front(DenialEntry { id, count: count + 1, created_ms, ..new });
             }
             None => {
-                self.entries.push_front(Entry { id: self.next_id, ..new });
+                self.entries.push_front(DenialEntry { id: self.next_id, ..new });
                 self.next_id += 1;
                 self.entries.truncate(max_len);
             }
@@ -121,7 +127,7 @@ impl Log {
     }
 
     /// Returns the entries, newest first.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &DenialEntry> {
         self.entries.iter()
     }
 

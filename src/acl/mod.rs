@@ -26,7 +26,7 @@ use parking_lot::{Mutex, RwLock};
 use tracing::warn;
 
 pub(crate) use access::Access;
-pub(crate) use log::{Context, Entry, Log, Reason};
+pub(crate) use log::{AclLog, Context, DenialEntry, DenialReason};
 pub(crate) use rules::{RuleError, has_blanks};
 pub use user::User;
 pub(crate) use user::{DEFAULT, Shown, to_hex};
@@ -37,7 +37,7 @@ use crate::text::{read_file, system_text};
 
 /// The result of loading the ACL file, for the clients of the users.
 #[derive(Default)]
-pub struct Loaded {
+pub struct LoadedUsers {
     /// The users that were removed.
     pub gone: Vec<Arc<User>>,
     /// The users that remain, before and after.
@@ -53,7 +53,7 @@ pub struct Acl {
     /// The `requirepass` setting that the default user was last updated from.
     requirepass: Mutex<Option<Vec<u8>>>,
     /// The denials.
-    pub log: Mutex<Log>,
+    pub log: Mutex<AclLog>,
 }
 
 /// The ACL file (`aclfile`).
@@ -253,7 +253,7 @@ impl Acl {
     ///
     /// # Errors
     /// All errors of the file; nothing has changed then.
-    pub fn load(&self, UserFile { path, name }: &UserFile, all_channels: bool) -> Result<Loaded, Vec<u8>> {
+    pub fn load(&self, UserFile { path, name }: &UserFile, all_channels: bool) -> Result<LoadedUsers, Vec<u8>> {
         let text = read_file(path).map_err(|cause| {
             let cause = system_text(&cause);
             [b"Error loading ACLs, opening file '", &name[..], b"': ", cause.as_bytes()].concat()
@@ -263,7 +263,7 @@ impl Acl {
             read.push(User::all_powerful(self.commands));
         }
         Ok(self.change(|users| {
-            let (mut before, mut loaded) = (std::mem::take(users), Loaded::default());
+            let (mut before, mut loaded) = (std::mem::take(users), LoadedUsers::default());
             for mut user in read {
                 let known = before.remove(&user.name);
                 if let Some(known) = &known {

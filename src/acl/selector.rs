@@ -1,6 +1,6 @@
 //! A selector: allowed commands, with the keys and channels they may use. A user has a root selector and may have more.
 
-use crate::acl::commands::Commands;
+use crate::acl::commands::AllowedCommands;
 use crate::acl::rules::{RuleError, has_blanks};
 use crate::error::Denial;
 use crate::glob::Pattern;
@@ -11,7 +11,7 @@ use crate::text::{split_words, until_nul};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Selector {
-    commands: Commands,
+    commands: AllowedCommands,
     keys: Keys,
     channels: Channels,
 }
@@ -67,7 +67,7 @@ impl Selector {
     /// Creates a selector that allows nothing, except all channels where `acl-pubsub-default` says so.
     pub(super) fn new(table: &'static CommandTable, all_channels: bool) -> Self {
         let channels = if all_channels { Channels::All } else { Channels::Matching(Vec::new()) };
-        Selector { commands: Commands::none(table), keys: Keys::Matching(Vec::new()), channels }
+        Selector { commands: AllowedCommands::none(table), keys: Keys::Matching(Vec::new()), channels }
     }
 
     /// Parses the text of a selector between parentheses.
@@ -113,8 +113,8 @@ impl Selector {
             b"resetkeys" => self.keys = Keys::Matching(Vec::new()),
             b"allchannels" | b"&*" => self.channels = Channels::All,
             b"resetchannels" => self.channels = Channels::Matching(Vec::new()),
-            b"allcommands" | b"+@all" => self.commands = Commands::all(self.table()),
-            b"nocommands" | b"-@all" => self.commands = Commands::none(self.table()),
+            b"allcommands" | b"+@all" => self.commands = AllowedCommands::all(self.table()),
+            b"nocommands" | b"-@all" => self.commands = AllowedCommands::none(self.table()),
             _ => return self.apply_sign(rule),
         }
         Ok(())

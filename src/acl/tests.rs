@@ -139,10 +139,10 @@ fn a_file_is_refused_for_all_that_is_wrong_with_it() {
 
 #[test]
 fn the_same_refusal_within_a_minute_is_counted_and_not_listed_again() {
-    let why = (Reason::Command, Context::TopLevel);
-    let entry = |object: &str, wall_ms| Entry::new(why, object.as_bytes(), b"alice", wall_ms, String::new());
-    let mut log = Log::default();
-    let shown = |log: &Log| log.entries().map(|e| (e.count, e.object[0])).collect::<Vec<_>>();
+    let why = (DenialReason::Command, Context::TopLevel);
+    let entry = |object: &str, wall_ms| DenialEntry::new(why, object.as_bytes(), b"alice", wall_ms, String::new());
+    let mut log = AclLog::default();
+    let shown = |log: &AclLog| log.entries().map(|e| (e.count, e.object[0])).collect::<Vec<_>>();
     [entry("a", 0), entry("b", 1), entry("a", 60_000)].into_iter().for_each(|entry| log.note(entry, 3));
     assert_eq!(shown(&log), [(2, b'a'), (1, b'b')]);
     let times: Vec<_> = log.entries().map(|e| (e.id, e.created_ms, e.wall_ms)).collect();

@@ -17,7 +17,7 @@ use clap::Parser;
 use crate::app::healthcheck::Question;
 use crate::command;
 use crate::config::{
-    Config, Environment, LoadError, Setting, load_with, options_text, read_environment, setting_help, settings_help,
+    Config, Environment, Setting, SettingsError, load_with, options_text, read_environment, setting_help, settings_help,
 };
 use crate::text::{REDIS_VERSION, system_text};
 
@@ -113,7 +113,7 @@ struct HealthcheckArgs {
 
 /// Request of the command line.
 #[derive(Debug)]
-pub(crate) enum Invocation {
+pub(crate) enum CommandLine {
     /// Run a server.
     Run {
         /// The settings from file, standard input and options.
@@ -144,7 +144,7 @@ pub(crate) enum CliError {
     /// An option of the health check is misused.
     Usage(String),
     /// The settings are invalid.
-    Config(LoadError),
+    Config(SettingsError),
     /// The config file cannot be found or standard input cannot be read.
     Io(io::Error),
 }
@@ -166,7 +166,7 @@ impl error::Error for CliError {}
 /// # Errors
 ///
 /// The text to print on standard error before exiting with status 1.
-pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<Invocation, CliError> {
+pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Result<CommandLine, CliError> {
     let environment = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()));
     let environment = || read_environment(environment).map_err(CliError::Config);
     parse_with(args, environment, &mut io::stdin())
@@ -176,19 +176,19 @@ fn parse_with(
     mut args: impl Iterator<Item = OsString>,
     environment: impl FnOnce() -> Result<Environment, CliError>,
     stdin: &mut dyn Read,
-) -> Result<Invocation, CliError> {
+) -> Result<CommandLine, CliError> {
     let program = args.next().unwrap_or_default();
     let mut raw: Vec<Vec<u8>> = args.map(OsString::into_vec).collect();
     let is_client = |word: &Path| word.file_name().is_some_and(|name| name == "redis-cli");
     if is_client(Path::new(&program)) || take_program_name(&mut raw, &["redis-cli"]) {
-        return Ok(Invocation::RedisCli(raw));
+        return Ok(CommandLine::RedisCli(raw));
     }
     take_program_name(&mut raw, &["redis-server", "keylatch"]);
     if take_copy(&mut raw) {
-        return Ok(Invocation::Copy(raw));
+        return Ok(CommandLine::Copy(raw));
     }
     if take_lock(&mut raw) {
-        return Ok(Invocation::Lock(raw));
+        return Ok(CommandLine::Lock(raw));
     }
     let question = if raw.first().is_some_and(|word| word == b"--healthcheck") {
         raw.remove(0);
@@ -197,7 +197,7 @@ fn parse_with(
         let args = read_args::<ServerArgs>(raw)?;
         if args.help || args.help_all || args.version {
             let text = if args.help_all { help_all() } else { help() };
-            return Ok(Invocation::Print(if args.version { version("Redis server") } else { text }));
+            return Ok(CommandLine::Print(if args.version { version("Redis server") } else { text }));
         }
         raw = args.settings.into_iter().map(OsString::into_vec).collect();
         None
@@ -211,8 +211,8 @@ fn parse_with(
     let mut config = loaded.map_err(CliError::Config).map(Box::new)?;
     config.directives.unknown_variables = environment.unknown;
     Ok(match question {
-        Some(question) => Invocation::Healthcheck { question, config },
-        None => Invocation::Run { config, config_file },
+        Some(question) => CommandLine::Healthcheck { question, config },
+        None => CommandLine::Run { config, config_file },
     })
 }
 
@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use crate::config::Setting;
 
-    fn invoke(words: &[&str], stdin: &str) -> Result<Invocation, String> {
+    fn invoke(words: &[&str], stdin: &str) -> Result<CommandLine, String> {
         let args = ["keylatch"].iter().chain(words).map(OsString::from);
         let lines = b"maxclients \"77\"\n".to_vec();
         let environment = || Ok(Environment { lines, unknown: Vec::new() });
@@ -367,7 +367,7 @@ mod tests {
 
     fn config(words: &[&str], stdin: &str) -> Config {
         match invoke(words, stdin) {
-            Ok(Invocation::Run { config, .. }) => *config,
+            Ok(CommandLine::Run { config, .. }) => *config,
             other => panic!("{words:?}: {other:?}"),
         }
     }
@@ -427,7 +427,7 @@ mod tests {
 
     fn printed(words: &[&str]) -> String {
         match invoke(words, "") {
-            Ok(Invocation::Print(text)) => text,
+            Ok(CommandLine::Print(text)) => text,
             other => panic!("{words:?}: {other:?}"),
         }
     }
@@ -464,24 +464,24 @@ mod tests {
                 .expect("no settings")
         };
         for args in [&["redis-cli", "-p", "1", "ping"][..], &["/usr/bin/redis-cli", "-p", "1", "ping"]] {
-            assert!(matches!(invoke(args), Invocation::RedisCli(words) if words == [&b"-p"[..], b"1", b"ping"]));
+            assert!(matches!(invoke(args), CommandLine::RedisCli(words) if words == [&b"-p"[..], b"1", b"ping"]));
         }
         assert!(
-            matches!(invoke(&["keylatch", "redis-cli", "ping"]), Invocation::RedisCli(words) if words == [b"ping"])
+            matches!(invoke(&["keylatch", "redis-cli", "ping"]), CommandLine::RedisCli(words) if words == [b"ping"])
         );
         for args in [&["keylatch", "copy", "redis://a"][..], &["keylatch", "keylatch", "copy", "redis://a"]] {
-            assert!(matches!(invoke(args), Invocation::Copy(words) if words == [b"redis://a"]), "{args:?}");
+            assert!(matches!(invoke(args), CommandLine::Copy(words) if words == [b"redis://a"]), "{args:?}");
         }
-        assert!(matches!(invoke(&["keylatch", "copy", "--help"]), Invocation::Copy(words) if words == [b"--help"]));
+        assert!(matches!(invoke(&["keylatch", "copy", "--help"]), CommandLine::Copy(words) if words == [b"--help"]));
         for args in [&["keylatch", "lock", "--list"][..], &["keylatch", "keylatch", "lock", "--list"]] {
-            assert!(matches!(invoke(args), Invocation::Lock(words) if words == [b"--list"]), "{args:?}");
+            assert!(matches!(invoke(args), CommandLine::Lock(words) if words == [b"--list"]), "{args:?}");
         }
-        assert!(matches!(invoke(&["keylatch", "lock", "job"]), Invocation::Lock(words) if words == [b"job"]));
+        assert!(matches!(invoke(&["keylatch", "lock", "job"]), CommandLine::Lock(words) if words == [b"job"]));
     }
 
     #[test]
     fn the_health_check_takes_its_options_and_leaves_the_settings() {
-        let Ok(Invocation::Healthcheck { question, config }) =
+        let Ok(CommandLine::Healthcheck { question, config }) =
             invoke(&["--healthcheck", "-h", "db", "--requirepass", "-p", "-p", "7000", "--timeout", "5", "--tls"], "")
         else {
             panic!("a health check")
@@ -502,7 +502,7 @@ mod tests {
         std::fs::write(&path, "timeout 5\nhz 20\n").expect("the temporary directory is writable");
         let invoked = invoke(&[path.to_str().expect("a plain path"), "--hz", "30"], "");
         std::fs::remove_file(&path).expect("the file was just written");
-        let Ok(Invocation::Run { config, config_file }) = invoked else { panic!("{invoked:?}") };
+        let Ok(CommandLine::Run { config, config_file }) = invoked else { panic!("{invoked:?}") };
         assert_eq!((config.timeout_s, config.hz, config_file), (5, 30, Some(path)));
         let mut raw = vec![b"redis.conf".to_vec()];
         assert!(take_config_file(&mut raw).expect("a file").is_some_and(|path| path.is_absolute()));

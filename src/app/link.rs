@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use bytes::BytesMut;
 use tokio_util::codec::Decoder;
 
-use crate::dial::{Address, Stream, TlsOptions, connect};
+use crate::dial::{Address, TlsOptions, Transport, connect};
 use crate::resp::{Frame, FrameDecoder, FrameLimits, write_command};
 use crate::text::system_text;
 
@@ -17,20 +17,20 @@ const READ_LEN: usize = 64 * 1024;
 const REPLY_LEN_MAX: usize = isize::MAX as usize / 2;
 
 /// Blocking connection to a server.
-pub(crate) struct Link {
-    stream: Box<dyn Stream>,
+pub(crate) struct RespConnection {
+    stream: Box<dyn Transport>,
     received: BytesMut,
     decoder: FrameDecoder,
 }
 
-impl Link {
+impl RespConnection {
     /// Connects, without a time limit.
     ///
     /// # Errors
     /// If the connection is refused, or TLS fails.
     pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result<Self> {
         let decoder = FrameDecoder::with_limits(FrameLimits { len: REPLY_LEN_MAX, ..FrameLimits::default() });
-        Ok(Link { stream: connect(address, tls)?, received: BytesMut::new(), decoder })
+        Ok(RespConnection { stream: connect(address, tls)?, received: BytesMut::new(), decoder })
     }
 
     /// Returns the socket, by which another thread can end the connection.

@@ -30,12 +30,12 @@ use crate::time::clock::Clock;
 
 /// Handle of the running log.
 #[derive(Clone)]
-pub(crate) struct Log {
+pub(crate) struct LogHandle {
     filter: reload::Handle<LevelFilter, Registry>,
     queue: Arc<LogQueue>,
 }
 
-impl Log {
+impl LogHandle {
     /// Starts the log by the settings, and the thread that writes it; to be called after a fork, which no thread
     /// survives.
     ///
@@ -60,7 +60,7 @@ impl Log {
         };
         let (entry, line) = (Entry(queue.clone()), Line { clock, pid, queue: queue.clone() });
         registry.with(layer().with_ansi(false).event_format(line).with_writer(move || entry.clone())).init();
-        Ok(Log { filter: handle, queue })
+        Ok(LogHandle { filter: handle, queue })
     }
 
     /// Waits a moment for the lines that are not written yet; called at the end of the process.

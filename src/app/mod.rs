@@ -15,7 +15,7 @@ pub(crate) mod uri;
 
 use std::process::ExitCode;
 
-use cli::Invocation;
+use cli::CommandLine;
 pub use process::Console;
 
 /// Executes the request of the command line; returns the exit status of the process.
@@ -25,15 +25,15 @@ pub fn main(console: Console) -> ExitCode {
         ExitCode::FAILURE
     };
     match cli::parse(std::env::args_os()) {
-        Ok(Invocation::Run { config, config_file }) => process::run(*config, config_file, console),
-        Ok(Invocation::Healthcheck { question, config }) => match healthcheck::check(&question, &config) {
+        Ok(CommandLine::Run { config, config_file }) => process::run(*config, config_file, console),
+        Ok(CommandLine::Healthcheck { question, config }) => match healthcheck::check(&question, &config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error.to_string()),
         },
-        Ok(Invocation::RedisCli(args)) => redis_cli::run(args, &cli::version("redis-cli"), console.complain),
-        Ok(Invocation::Copy(args)) => copy::run(args, console),
-        Ok(Invocation::Lock(args)) => lock::run(args, console),
-        Ok(Invocation::Print(text)) => {
+        Ok(CommandLine::RedisCli(args)) => redis_cli::run(args, &cli::version("redis-cli"), console.complain),
+        Ok(CommandLine::Copy(args)) => copy::run(args, console),
+        Ok(CommandLine::Lock(args)) => lock::run(args, console),
+        Ok(CommandLine::Print(text)) => {
             (console.say)(text.trim_end());
             ExitCode::SUCCESS
         }

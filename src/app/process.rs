@@ -20,7 +20,7 @@ use tracing::{info, warn};
 
 use crate::app::daemon;
 use crate::app::daemon::Side;
-use crate::app::logging::{Log, is_ready_told};
+use crate::app::logging::{LogHandle, is_ready_told};
 use crate::app::oom_score::OomAdjustment;
 use crate::config::Config;
 use crate::config::Settings;
@@ -129,7 +129,7 @@ fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Optio
         let (dir, reason) = (config.dir.display(), system_text(&cause));
         io::Error::new(cause.kind(), format!("Can't change to the directory '{dir}': {reason}"))
     })?;
-    let log = Log::start(&config).map_err(|cause| {
+    let log = LogHandle::start(&config).map_err(|cause| {
         let version = env!("CARGO_PKG_VERSION");
         let path = config.logfile.as_deref().unwrap_or(Path::new(""));
         let reason = format!("Can't open the log file '{}': {}", path.display(), system_text(&cause));
@@ -154,7 +154,7 @@ fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Optio
 fn serve_with_log(
     mut config: Config,
     config_file: Option<PathBuf>,
-    log: Log,
+    log: LogHandle,
     ready: impl FnOnce(Option<&str>),
 ) -> io::Result<()> {
     // Tools look for the blank before PID in the log of redis-server.
@@ -219,7 +219,7 @@ fn files_for_clients(clients: u32) -> u32 {
 }
 
 /// Applies changed settings to the process, step by step: if one fails, the ones before it are undone.
-fn follow_settings(settings: &Settings, log: Log, oom: OomAdjustment) {
+fn follow_settings(settings: &Settings, log: LogHandle, oom: OomAdjustment) {
     let refused = |name: &str, reason| SetError::Refused { name: name.to_owned(), reason };
     settings.on_change(move |old, new| {
         if old.dir == new.dir {
@@ -255,7 +255,12 @@ fn reachable(ip: IpAddr) -> IpAddr {
     }
 }
 
-fn serve(config: Config, config_file: Option<PathBuf>, log: Log, ready: impl FnOnce(Option<&str>)) -> io::Result<()> {
+fn serve(
+    config: Config,
+    config_file: Option<PathBuf>,
+    log: LogHandle,
+    ready: impl FnOnce(Option<&str>),
+) -> io::Result<()> {
     let workers = worker::start(config.worker_threads as usize)?;
     let (is_ready_told, supervisor) = (is_ready_told(&config), config.supervised);
     let unixsocket = config.unixsocket.clone();
@@ -395,7 +400,7 @@ impl Input {
 }
 
 /// Exits when the shutdown takes longer than [`GRACE`], whatever the cause.
-fn end_in_time(log: Log) -> io::Result<()> {
+fn end_in_time(log: LogHandle) -> io::Result<()> {
     let (kept, never) = mpsc::channel::<()>();
     thread::Builder::new().name("last-resort".into()).spawn(move || {
         let _ = never.recv_timeout(GRACE);
@@ -441,7 +446,7 @@ impl Signals {
     ///
     /// # Errors
     /// If SIGINT comes while a shutdown waits.
-    async fn until_stopped(&mut self, server: &Server, mut input: Input, log: &Log) -> io::Result<()> {
+    async fn until_stopped(&mut self, server: &Server, mut input: Input, log: &LogHandle) -> io::Result<()> {
         loop {
             let options = |config: &Config, name: &str| match name {
                 "SIGTERM" => config.shutdown_on_sigterm,
@@ -494,7 +499,7 @@ fn reload(server: &Server) {
 }
 
 /// Logs and ends the process as a fatal signal does.
-pub(crate) fn crash(signal: rustix::process::Signal, log: &Log) -> ! {
+pub(crate) fn crash(signal: rustix::process::Signal, log: &LogHandle) -> ! {
     warn!("keylatch {} crashed by signal: {}", env!("CARGO_PKG_VERSION"), signal.as_raw());
     log.flush();
     if signal != rustix::process::Signal::ABORT {

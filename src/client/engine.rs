@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::client::caller::Caller;
 use crate::client::info::LockName;
-use crate::client::registry::{Suspended, Wait};
+use crate::client::registry::{ClientWait, Suspended};
 use crate::client::session::{Transaction, Watch};
 use crate::error::{Error, Result};
 use crate::resp::{Output, OwnedRequest};
@@ -33,7 +33,7 @@ pub(crate) trait Engine: Send + Sync {
     fn follow_clock(&self);
 
     /// Makes the call of a blocked client again, because one of its keys has changed or its time has come.
-    fn repeat(&self, wait: Arc<Wait>);
+    fn repeat(&self, wait: Arc<ClientWait>);
 
     /// Makes the calls of the other clients blocked on `keys` again, whose queues a client has left: that client may
     /// have been called in their place, and have taken nothing.

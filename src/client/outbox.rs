@@ -24,20 +24,20 @@ use crate::resp::{Output, Protocol, Reply};
 use crate::store::{MemoryAccount, Share};
 
 /// A set of the signals below.
-pub(crate) type Signals = u8;
+pub(crate) type OutboxSignals = u8;
 
 /// Close the connection after its last replies are written.
-pub(crate) const END: Signals = 1;
+pub(crate) const END: OutboxSignals = 1;
 /// The client reads too slowly: close the connection and drop its pending output.
-pub(crate) const OVERFLOW: Signals = 1 << 1;
+pub(crate) const OVERFLOW: OutboxSignals = 1 << 1;
 /// Frames are queued.
-pub(crate) const PUSHED: Signals = 1 << 2;
+pub(crate) const PUSHED: OutboxSignals = 1 << 2;
 /// Clients use too much memory: close this connection and drop its pending output.
-pub(crate) const EVICTED: Signals = 1 << 4;
+pub(crate) const EVICTED: OutboxSignals = 1 << 4;
 /// The signals that close a connection.
-pub(crate) const ENDS: Signals = END | OVERFLOW | EVICTED;
+pub(crate) const ENDS: OutboxSignals = END | OVERFLOW | EVICTED;
 /// A blocked client must check whether it still is blocked.
-pub(crate) const NUDGE: Signals = 1 << 3;
+pub(crate) const NUDGE: OutboxSignals = 1 << 3;
 
 /// The outbox of one client.
 #[derive(Default)]
@@ -59,7 +59,7 @@ struct Inner {
     protocol: Protocol,
     waker: Option<Waker>,
     /// Signals that wake the task.
-    awaited: Signals,
+    awaited: OutboxSignals,
 }
 
 impl Outbox {
@@ -76,7 +76,7 @@ impl Outbox {
 
     /// Returns the pending signals.
     #[inline]
-    pub fn signals(&self) -> Signals {
+    pub fn signals(&self) -> OutboxSignals {
         self.signals.load(Ordering::Acquire)
     }
 
@@ -86,7 +86,7 @@ impl Outbox {
     }
 
     /// Raises a signal, and wakes the client's task if it waits for that signal.
-    pub fn signal(&self, signal: Signals) {
+    pub fn signal(&self, signal: OutboxSignals) {
         self.raise(&mut self.inner.lock(), signal);
     }
 
@@ -98,7 +98,7 @@ impl Outbox {
     }
 
     /// Clears signals that were handled.
-    pub fn lower(&self, signals: Signals) {
+    pub fn lower(&self, signals: OutboxSignals) {
         let _inner = self.inner.lock();
         self.signals.fetch_and(!signals, Ordering::AcqRel);
     }
@@ -142,7 +142,7 @@ impl Outbox {
     }
 
     /// Waits for any of the signals.
-    pub fn poll(&self, cx: &Context<'_>, awaited: Signals) -> Poll<()> {
+    pub fn poll(&self, cx: &Context<'_>, awaited: OutboxSignals) -> Poll<()> {
         let mut inner = self.inner.lock();
         // Checked under the lock: a later signal finds the waker.
         if self.signals() & awaited != 0 {
@@ -169,7 +169,7 @@ impl Outbox {
         }
     }
 
-    fn raise(&self, inner: &mut Inner, signal: Signals) {
+    fn raise(&self, inner: &mut Inner, signal: OutboxSignals) {
         self.signals.fetch_or(signal, Ordering::AcqRel);
         if inner.awaited & signal != 0 {
             inner.awaited = 0;

@@ -2,7 +2,7 @@
 
 /// The input of an incomplete request, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingInput {
     /// Input not parsed yet: an incomplete line or argument.
     pub unparsed: usize,
     /// Complete arguments.

@@ -7,20 +7,20 @@ use bytes::Bytes;
 use crate::client::info::ChannelKind;
 
 /// A map by the name of a channel or pattern.
-pub(crate) type Names<T> = HashMap<Bytes, T, ahash::RandomState>;
+pub(crate) type ByName<T> = HashMap<Bytes, T, ahash::RandomState>;
 
 /// The subscriptions of one client. Allocates nothing before the first one.
 #[derive(Default)]
-pub struct Subscriptions(Option<Box<[Names<u64>; 3]>>);
+pub struct Subscriptions(Option<Box<[ByName<u64>; 3]>>);
 
 impl Subscriptions {
     /// Returns the names of a kind, each with its subscription's number; allocates the maps if necessary.
-    pub fn of_mut(&mut self, channel_kind: ChannelKind) -> &mut Names<u64> {
+    pub fn of_mut(&mut self, channel_kind: ChannelKind) -> &mut ByName<u64> {
         &mut self.0.get_or_insert_default()[channel_kind as usize]
     }
 
     /// Returns the names of a kind; `None` before the first subscription.
-    pub fn get_mut(&mut self, channel_kind: ChannelKind) -> Option<&mut Names<u64>> {
+    pub fn get_mut(&mut self, channel_kind: ChannelKind) -> Option<&mut ByName<u64>> {
         self.0.as_mut().map(|own| &mut own[channel_kind as usize])
     }
 

@@ -29,7 +29,7 @@ const DIGITS: usize = 16;
 
 /// A condition on the string of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Condition<'a> {
+pub(crate) struct StringCondition<'a> {
     verb: Verb,
     operand: &'a [u8],
 }
@@ -46,20 +46,20 @@ enum Verb {
 const VERBS: [(&str, Verb); 4] =
     [("IFEQ", Verb::Equal), ("IFNE", Verb::NotEqual), ("IFDEQ", Verb::DigestEqual), ("IFDNE", Verb::DigestNotEqual)];
 
-impl<'a> Condition<'a> {
+impl<'a> StringCondition<'a> {
     /// Parses a condition whose keyword was already taken from `args`; `None` if it is not a condition.
     ///
     /// # Errors
     /// [`Error::Syntax`] when the operand is missing.
     pub(crate) fn read(word: &[u8], args: &mut Args<'a>) -> Result<Option<Self>> {
         let Some(verb) = Verb::of(word) else { return Ok(None) };
-        Ok(Some(Condition { verb, operand: args.bytes()? }))
+        Ok(Some(StringCondition { verb, operand: args.bytes()? }))
     }
 
     /// Builds a condition from its keyword and its operand; `None` if its keyword is not IFEQ or IFNE.
     pub(crate) fn by_value(word: &[u8], operand: &'a [u8]) -> Option<Self> {
         let verb = Verb::of(word).filter(|verb| matches!(verb, Verb::Equal | Verb::NotEqual))?;
-        Some(Condition { verb, operand })
+        Some(StringCondition { verb, operand })
     }
 
     /// Returns true if a string meets the condition.

@@ -1,7 +1,7 @@
 //! Parts of the set difference, for SDIFF, ZDIFF and related commands.
 
 use crate::store::entry::Entry;
-use crate::store::value::{Item, Kind, Packing, Set, SetRules};
+use crate::store::value::{DataType, Packing, Set, SetRules, StoredElement};
 
 /// Returns true if a difference is found faster by looking up every member of the other sets in the first than by
 /// looking up every member of the first in half of the others on average: Redis' estimate.
@@ -11,14 +11,14 @@ pub(crate) fn others_cost_less(first: usize, others: impl ExactSizeIterator<Item
 }
 
 /// The members of the first set that are also in other sets.
-pub(crate) struct Removed(Entry);
+pub(crate) struct RemovedMembers(Entry);
 
-impl Removed {
+impl RemovedMembers {
     /// Collects the members from those of the other sets.
     pub(crate) fn from<'e>(
-        others: impl Iterator<Item = Item<'e>>,
+        others: impl Iterator<Item = StoredElement<'e>>,
         rules: SetRules<'_>,
-        is_in_first: impl Fn(Item<'e>) -> bool,
+        is_in_first: impl Fn(StoredElement<'e>) -> bool,
     ) -> Self {
         let mut removed = Set::draft(b"", Packing::Other, None);
         let mut draft = Set::write(&mut removed);
@@ -26,10 +26,10 @@ impl Removed {
         for member in others.filter(|member| is_in_first(*member)) {
             draft.add(canonical(member), rules);
         }
-        Removed(removed)
+        RemovedMembers(removed)
     }
 
-    pub(crate) fn has(&self, member: Item<'_>) -> bool {
+    pub(crate) fn has(&self, member: StoredElement<'_>) -> bool {
         Set::read(&self.0).contains(canonical(member))
     }
 
@@ -40,8 +40,8 @@ impl Removed {
 }
 
 /// Returns a member in the form in which sets store it: a sorted set may store a number as text.
-fn canonical(member: Item<'_>) -> Item<'_> {
-    member.to_int().map_or(member, Item::Int)
+fn canonical(member: StoredElement<'_>) -> StoredElement<'_> {
+    member.to_int().map_or(member, StoredElement::Int)
 }
 
 #[cfg(test)]

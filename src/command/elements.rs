@@ -7,7 +7,7 @@ use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::entry::Entry;
-use crate::store::value::Item;
+use crate::store::value::StoredElement;
 use crate::store::{Event, Key};
 
 /// The maximum number of elements that may be repeated.
@@ -31,10 +31,10 @@ pub(super) fn announce(reply: &mut Reply<'_>, count: usize, are_pairs: bool) {
 }
 
 #[inline]
-pub(super) fn reply_item(reply: &mut Reply<'_>, item: Item<'_>) {
+pub(super) fn reply_item(reply: &mut Reply<'_>, item: StoredElement<'_>) {
     match item {
-        Item::Text(text) => reply.bulk(text),
-        Item::Int(int) => reply.bulk_int(int),
+        StoredElement::Text(text) => reply.bulk(text),
+        StoredElement::Int(int) => reply.bulk_int(int),
     }
 }
 
@@ -72,19 +72,19 @@ pub(super) fn store_as(
 
 /// The number of random elements, and if they may repeat.
 #[derive(Clone, Copy)]
-pub(super) enum Sample {
+pub(super) enum RandomSample {
     /// Up to this many different elements.
     Different(usize),
     /// This many elements, each chosen among all.
     Repeated(u64),
 }
 
-impl Sample {
+impl RandomSample {
     /// Returns the sample for a count, which is negative if elements may be repeated.
     pub(super) fn of(count: i64) -> Self {
         match usize::try_from(count) {
-            Ok(count) => Sample::Different(count),
-            Err(_) => Sample::Repeated(count.unsigned_abs()),
+            Ok(count) => RandomSample::Different(count),
+            Err(_) => RandomSample::Repeated(count.unsigned_abs()),
         }
     }
 

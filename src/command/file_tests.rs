@@ -10,8 +10,8 @@ use crate::command::played_client::{PlayedClient, Sent};
 use crate::config::{Config, Requester};
 use crate::dispatch::{Continuation, Wait};
 use crate::namespace::Namespace;
-use crate::persist::snapshot::{Form, Snapshot, SnapshotOptions};
-use crate::persist::{Job, LogFigures, Order, Task, Work};
+use crate::persist::snapshot::{Snapshot, SnapshotForm, SnapshotOptions};
+use crate::persist::{FileJob, FileTask, Job, LogFigures, Order};
 use crate::rdb::file::FileOptions;
 use crate::store::{Cx, Event, Origin, Ttl};
 use crate::time::clock::Clock;
@@ -67,13 +67,13 @@ impl Probe {
     fn begin(&self, expected: Job) -> Order {
         let order = loop {
             match self.namespace.persistence.next_task(Some(std::time::Duration::ZERO)) {
-                Task::Write(job, order) if job == expected => break order,
-                Task::Look if self.namespace.persistence.read(|figures| figures.work.is_none()) => {}
+                FileTask::Write(job, order) if job == expected => break order,
+                FileTask::Look if self.namespace.persistence.read(|figures| figures.work.is_none()) => {}
                 other => panic!("{other:?}"),
             }
         };
         self.namespace.persistence.update(|figures| {
-            figures.work = Some(Work { job: expected, begun_ms: 0, keys: 4, written: 1 });
+            figures.work = Some(FileJob { job: expected, begun_ms: 0, keys: 4, written: 1 });
         });
         self.namespace.persistence.begin(order);
         order
@@ -182,7 +182,7 @@ fn flushall_waits_for_a_snapshot_where_there_are_save_points() {
     }
     probe.configure("save", "");
     assert_eq!(probe.call("FLUSHALL"), "+OK");
-    let is_idle = |task| task == Task::Look;
+    let is_idle = |task| task == FileTask::Look;
     assert!((0..2).all(|_| is_idle(probe.namespace.persistence.next_task(Some(std::time::Duration::ZERO)))));
 }
 
@@ -306,7 +306,7 @@ fn info_shows_the_figures() {
     assert_eq!((probe.call("SET a 1"), probe.call("SET b 1")), ("+OK".into(), "+OK".into()));
     let now_ms = probe.namespace.clock.now().wall_ms();
     probe.namespace.persistence.update(|figures| {
-        figures.work = Some(Work { job: Job::Save, begun_ms: now_ms - 7000, keys: 8, written: 2 });
+        figures.work = Some(FileJob { job: Job::Save, begun_ms: now_ms - 7000, keys: 8, written: 2 });
         figures.saved_ms = now_ms - 5000;
         figures.saved_changes = 1;
         figures.saves.error = Some("No space\nleft".into());
@@ -365,7 +365,7 @@ fn with_long_values() -> Namespace {
 }
 
 fn cut(namespace: &Namespace) -> Snapshot<'_> {
-    let form = Form::File(FileOptions { version: crate::rdb::VERSION, compresses: false }, false);
+    let form = SnapshotForm::File(FileOptions { version: crate::rdb::VERSION, compresses: false }, false);
     let options = SnapshotOptions { form, has_usage: false, delay: std::time::Duration::ZERO };
     Snapshot::cut(&namespace.store, &mut namespace.store.exclusive(), options, namespace.clock.now())
 }

@@ -15,12 +15,12 @@ use crate::dispatch::Env;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::batch::probe::Fate;
 use crate::dispatch::gate::{
-    Admission, EXEC_CHECKS, Row, SCRIPT_CHECKS, ScriptLimits, closed_in_exec, closed_to_script, is_open,
+    Admission, CheckRow, EXEC_CHECKS, SCRIPT_CHECKS, ScriptLimits, closed_in_exec, closed_to_script, is_open,
 };
 use crate::dispatch::plan::Plan;
 use crate::namespace::Namespace;
 use crate::persist::LogFigures;
-use crate::resp::{Codec, Limits, Output, RequestBuffer};
+use crate::resp::{Codec, Output, RequestBuffer, RequestLimits};
 use crate::spec::CommandSpec;
 use crate::time::clock::Clock;
 
@@ -127,7 +127,7 @@ fn execute(namespace: &Namespace, client: &mut Client, line: &str) {
     let words: Vec<String> = line.split(' ').map(|word| word.replace('\u{a0}', " ")).collect();
     let mut text = format!("*{}\r\n", words.len());
     words.iter().for_each(|word| text += &format!("${}\r\n{word}\r\n", word.len()));
-    let mut codec = Codec::new(Limits { bulk_len_max: usize::MAX >> 1, authenticated: true });
+    let mut codec = Codec::new(RequestLimits { bulk_len_max: usize::MAX >> 1, authenticated: true });
     let batch = codec.decode(&mut BytesMut::from(text.as_bytes())).expect("a request").expect("all of it");
     with_batch(namespace, client, |mut run, client, _| {
         let (mut plan, mut out) = (Plan::default(), Output::new());
@@ -160,7 +160,7 @@ fn compare_nested(env: Env<'_>, client: &Client, limits: ScriptLimits, requests:
     let (caller, now) = (&client.caller, namespace.clock.now());
     for request in requests.iter().filter_map(RequestBuffer::as_request) {
         let Some(command) = crate::dispatch::plan::find(request, namespace.names(config)) else { continue };
-        let is_allowed = |script, checks: &[Row]| {
+        let is_allowed = |script, checks: &[CheckRow]| {
             let session = Some(&client.session);
             let admission = Admission { namespace, config, caller, session, command, request, now, script };
             admission.obstacle(checks).is_none()

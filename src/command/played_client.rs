@@ -12,7 +12,7 @@ use crate::dispatch::batch::BatchRun;
 use crate::dispatch::plan::Plan;
 use crate::dispatch::{Continuation, Env, Next};
 use crate::namespace::Namespace;
-use crate::resp::{Codec, Limits, Output};
+use crate::resp::{Codec, Output, RequestLimits};
 
 /// The result of sending a request.
 pub(super) enum Sent {
@@ -34,7 +34,7 @@ impl PlayedClient {
     pub(super) fn send(&mut self, namespace: &Namespace, line: &str) -> Sent {
         let mut text = format!("*{}\r\n", line.split(' ').count());
         line.split(' ').for_each(|word| text += &format!("${}\r\n{word}\r\n", word.len()));
-        let mut codec = Codec::new(Limits { bulk_len_max: usize::MAX >> 1, authenticated: true });
+        let mut codec = Codec::new(RequestLimits { bulk_len_max: usize::MAX >> 1, authenticated: true });
         let batch = codec.decode(&mut BytesMut::from(text.as_bytes())).expect("a request").expect("all of it");
         let (next, reply) = self.with_batch(namespace, |run, client, out| {
             let mut plan = Plan::default();

@@ -282,7 +282,7 @@ impl<'a> TtlOption<Amount<'a>> {
 
 /// The conditions for setting the deadline of a key or field, on its present deadline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Condition {
+pub(crate) struct DeadlineCondition {
     /// Only without a deadline.
     pub(crate) nx: bool,
     /// Only with a deadline.
@@ -293,7 +293,7 @@ pub(crate) struct Condition {
     pub(crate) lt: bool,
 }
 
-impl Condition {
+impl DeadlineCondition {
     /// Adds the condition that a word names; returns false if the word names none.
     pub(crate) fn add(&mut self, word: &[u8]) -> bool {
         let flag = match word {
@@ -342,8 +342,8 @@ mod tests {
 
     #[test]
     fn a_key_without_deadline_counts_as_one_that_never_ends() {
-        let gt = Condition { gt: true, ..Condition::default() };
-        let lt = Condition { lt: true, ..Condition::default() };
+        let gt = DeadlineCondition { gt: true, ..DeadlineCondition::default() };
+        let lt = DeadlineCondition { lt: true, ..DeadlineCondition::default() };
         assert!(!gt.allows(i64::MAX, None) && lt.allows(i64::MAX, None));
         assert!(gt.allows(11, Some(10)) && !gt.allows(10, Some(10)));
         assert!(lt.allows(9, Some(10)) && !lt.allows(10, Some(10)));

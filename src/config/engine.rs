@@ -1,7 +1,7 @@
 //! Settings that are not possible with an engine, where the data is in a cluster.
 
 use crate::config::{Config, EngineKind};
-use crate::store::Policy;
+use crate::store::EvictionPolicy;
 
 impl Config {
     /// Fails if the settings ask for an engine, and for a feature that it does not have.
@@ -13,7 +13,7 @@ impl Config {
             ("save", "it writes no files, the data is in etcd", !self.save_points.is_empty()),
             ("appendonly", "it writes no files, the data is in etcd", self.appendonly),
             ("replicaof", "all processes are equal, there are no replicas", self.replicaof.is_some()),
-            ("maxmemory-policy", "it evicts no keys", self.maxmemory_policy != Policy::Noeviction),
+            ("maxmemory-policy", "it evicts no keys", self.maxmemory_policy != EvictionPolicy::Noeviction),
             ("test-mode", "its clock is not that of the other processes", self.test_mode),
             ("etcd-endpoints", "it needs the addresses of the cluster", self.etcd_endpoints.is_none()),
         ];

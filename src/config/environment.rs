@@ -10,7 +10,7 @@ use std::io;
 
 use crate::config::kind::bytes_to_os;
 use crate::config::suggest::nearest_name;
-use crate::config::{LoadError, Setting};
+use crate::config::{Setting, SettingsError};
 use crate::text::{quote, system_text};
 
 const PREFIX: &[u8] = b"KEYLATCH_";
@@ -35,7 +35,9 @@ pub(crate) struct Environment {
 /// # Errors
 ///
 /// If a file named by a `_FILE` variable cannot be read, or a variable's name resembles a setting.
-pub(crate) fn read_environment(variables: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<Environment, LoadError> {
+pub(crate) fn read_environment(
+    variables: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
+) -> Result<Environment, SettingsError> {
     let (mut lines, mut unknown) = (Vec::new(), Vec::new());
     for (variable, value) in variables {
         let Some(name) = variable.strip_prefix(PREFIX) else { continue };
@@ -62,7 +64,7 @@ enum Meaning {
 }
 
 /// Returns the meaning of a variable, from its name after the prefix.
-fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, LoadError> {
+fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, SettingsError> {
     let spell = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
     let name: Vec<u8> = variable.iter().map(spell).collect();
     if let Some((_, setting)) = Setting::find(&name) {
@@ -71,7 +73,7 @@ fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, LoadError> {
     }
     if let Some((_, setting)) = name.strip_suffix(FROM_FILE).and_then(Setting::find) {
         return read_secret(&value).map(|secret| Meaning::Line(setting.name, secret)).map_err(|cause| {
-            LoadError::RefusedOption {
+            SettingsError::RefusedOption {
                 option: format!("the environment variable KEYLATCH_{}", String::from_utf8_lossy(variable)),
                 text: String::from_utf8_lossy(&value).into_owned(),
                 reason: format!("Can't read this file: {}", system_text(&cause)),
@@ -86,7 +88,7 @@ fn directive(variable: &[u8], value: Vec<u8>) -> Result<Meaning, LoadError> {
         Some(near) => {
             let shown = |name: &[u8]| format!("KEYLATCH_{}", String::from_utf8_lossy(name));
             let near = near.to_ascii_uppercase().replace('-', "_");
-            Err(LoadError::RefusedOption {
+            Err(SettingsError::RefusedOption {
                 option: format!("the environment variable {}", shown(variable)),
                 text: String::from_utf8_lossy(&name).into_owned(),
                 reason: format!("There is no setting of this name\nDid you mean {}?", shown(near.as_bytes())),
@@ -110,7 +112,7 @@ fn read_secret(path: &[u8]) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Environment, LoadError> {
+    fn read(variables: &[(&str, &str)]) -> Result<Environment, SettingsError> {
         read_environment(variables.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())))
     }
 

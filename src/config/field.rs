@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::config::kind::{bytes_to_os, os_to_bytes};
-use crate::store::{Classes, ListLimit, Policy};
+use crate::store::{Classes, EvictionPolicy, ListLimit};
 
 /// A field that is parsed from canonical text and formatted as it.
 pub(super) trait Field {
@@ -52,21 +52,21 @@ impl OutputLimit {
 
 /// Address of another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct HostPort {
     /// The name or the address of the host.
     pub host: String,
     /// The TCP port.
     pub port: u16,
 }
 
-impl Field for Option<Address> {
+impl Field for Option<HostPort> {
     fn from_text(text: &[u8]) -> Self {
         let at = text.iter().rposition(|byte| *byte == b' ')?;
-        Some(Address { host: String::from_utf8_lossy(&text[..at]).into_owned(), port: number(&text[at + 1..]) })
+        Some(HostPort { host: String::from_utf8_lossy(&text[..at]).into_owned(), port: number(&text[at + 1..]) })
     }
 
     fn to_text(&self) -> Vec<u8> {
-        self.as_ref().map_or(Vec::new(), |Address { host, port }| format!("{host} {port}").into_bytes())
+        self.as_ref().map_or(Vec::new(), |HostPort { host, port }| format!("{host} {port}").into_bytes())
     }
 }
 
@@ -349,9 +349,9 @@ impl Field for ListLimit {
     }
 }
 
-impl Field for Policy {
+impl Field for EvictionPolicy {
     fn from_text(text: &[u8]) -> Self {
-        let policy = std::str::from_utf8(text).ok().and_then(Policy::from_word);
+        let policy = std::str::from_utf8(text).ok().and_then(EvictionPolicy::from_word);
         policy.expect("the kind accepts only names of policies")
     }
 
@@ -531,8 +531,8 @@ mod tests {
         round::<Option<PathBuf>>("../x y");
         round::<PathBuf>("/");
         round::<Vec<String>>("* -::*");
-        round::<Option<Address>>("");
-        round::<Option<Address>>("::1 6379");
+        round::<Option<HostPort>>("");
+        round::<Option<HostPort>>("::1 6379");
         round::<OsString>("appendonly.aof");
         AppendFsync::WORDS.iter().for_each(|word| round::<AppendFsync>(word));
         round::<Vec<SavePoint>>("3600 1 60 10000");

@@ -1,6 +1,6 @@
 //! The settings in `--help` and `--help-all`, generated from the table of settings.
 
-use crate::config::settings::{Effect, Setting};
+use crate::config::settings::{Setting, SettingEffect};
 
 /// Returns the list of settings for `--help-all`: one line each, with value type, first sentence and default.
 pub(crate) fn settings_help() -> String {
@@ -20,9 +20,9 @@ pub(crate) fn setting_help(setting: &Setting) -> String {
     let doc = setting.doc_text();
     let sentence = doc.split_inclusive(". ").next().unwrap_or_default().trim_end();
     let note = match (setting.effect, setting.default) {
-        (Effect::Nothing, _) => " (no effect)".to_owned(),
-        (Effect::Supported, "") => String::new(),
-        (Effect::Supported, default) => format!(" [{default}]"),
+        (SettingEffect::Nothing, _) => " (no effect)".to_owned(),
+        (SettingEffect::Supported, "") => String::new(),
+        (SettingEffect::Supported, default) => format!(" [{default}]"),
     };
     format!("    {option:<44} {sentence}{note}\n")
 }

@@ -4,7 +4,7 @@
 //! are not listed, because Redis hides them too, or does not have them, or not yet in 8.4.
 
 use crate::config::kind::{INT_MAX, Kind, LONG_MAX};
-use crate::config::settings::{Change, Setting};
+use crate::config::settings::{ChangeTime, Setting};
 
 const UINT_MAX: i64 = u32::MAX as i64;
 
@@ -28,7 +28,7 @@ Jemalloc like the one shipped by default with the Redis source distribution";
 /// The settings without a field; one line each.
 #[rustfmt::skip]
 pub(super) const INERT: &[Setting] = {
-    use Change::{Runtime, Start};
+    use ChangeTime::{Runtime, Start};
     use Kind::{
         Bytes, Choice, HostName, Int, Memory,
         SwitchedOff, Switch, Text, Title,

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::config::lists;
-use crate::config::words::{Origin, choice, not_among, text};
+use crate::config::words::{SettingOrigin, choice, not_among, text};
 use crate::store::Classes;
 use crate::text::{parse_c_integer, parse_integer, parse_memory, system_text, until_nul};
 
@@ -111,7 +111,7 @@ impl Kind {
     /// # Errors
     ///
     /// The reason, in Redis' words.
-    pub fn canonical(self, words: &[Vec<u8>], current: &[u8], origin: Origin) -> Result<Vec<u8>, String> {
+    pub fn canonical(self, words: &[Vec<u8>], current: &[u8], origin: SettingOrigin) -> Result<Vec<u8>, String> {
         match self {
             Kind::Addresses => lists::addresses(words),
             Kind::SavePoints => lists::save_points(words, current, origin),
@@ -127,20 +127,20 @@ impl Kind {
         }
     }
 
-    fn canonical_word(self, word: &[u8], current: &[u8], origin: Origin) -> Result<Vec<u8>, String> {
+    fn canonical_word(self, word: &[u8], current: &[u8], origin: SettingOrigin) -> Result<Vec<u8>, String> {
         match self {
             Kind::Switch => switch(word),
             // A file written for a server with this feature must not prevent the start.
             Kind::SwitchedOff(reason) => match switch(word)? {
-                on if on == b"yes" && origin == Origin::Runtime => Err(reason.into()),
+                on if on == b"yes" && origin == SettingOrigin::Runtime => Err(reason.into()),
                 value => Ok(value),
             },
             Kind::Int(min, max) => integer(word, min, max).map(text),
             Kind::Clamped(min, max) => integer(word, 0, i64::from(i32::MAX)).map(|n| text(n.clamp(min, max))),
             Kind::Memory(min, max) => memory(word, min, max).map(text),
             Kind::Raised(least) => memory(word, 1, LONG_MAX).map(|bytes| match origin {
-                Origin::File => text(bytes),
-                Origin::Runtime => text(bytes.max(least)),
+                SettingOrigin::File => text(bytes),
+                SettingOrigin::Runtime => text(bytes.max(least)),
             }),
             Kind::MemoryOrPercent(max) => memory_or_percent(word, max),
             Kind::Octal(max) => octal(word, max),
@@ -295,7 +295,7 @@ mod tests {
 
     const FILE: Kind = Kind::FileName("dbfilename", "filename", true);
 
-    fn check(kind: Kind, value: &str, current: &str, origin: Origin) -> Result<String, String> {
+    fn check(kind: Kind, value: &str, current: &str, origin: SettingOrigin) -> Result<String, String> {
         let words: Vec<Vec<u8>> = value.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         kind.canonical(&words, current.as_bytes(), origin)
             .map(|text| String::from_utf8(text).expect("the tests use ASCII"))
@@ -333,14 +333,14 @@ mod tests {
             (Kind::Directory, "/dev/null", Err("Not a directory")),
         ];
         for (kind, value, expected) in cases {
-            let result = check(*kind, value, "", Origin::File);
+            let result = check(*kind, value, "", SettingOrigin::File);
             assert_eq!(result.as_deref().map_err(String::as_str), *expected, "{kind:?} {value:?}");
         }
     }
 
     const LIMITS: &str = "normal 0 0 0 slave 8 4 60 pubsub 2 1 60";
 
-    fn check_list(kind: Kind, value: &str, current: &str, origin: Origin) -> Result<String, String> {
+    fn check_list(kind: Kind, value: &str, current: &str, origin: SettingOrigin) -> Result<String, String> {
         let words: Vec<Vec<u8>> = match value {
             "" => Vec::new(),
             value => value.split(' ').map(|word| word.as_bytes().to_vec()).collect(),
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn lists_add_up_in_a_file_and_replace_at_run_time() {
-        use Origin::{File, Runtime};
+        use SettingOrigin::{File, Runtime};
         let (kind, bad) = (Kind::SavePoints, Err("Invalid save parameters".to_owned()));
         assert_eq!(check_list(kind, "10 10", "5 5", File), Ok("5 5 10 10".into()));
         assert_eq!(check_list(kind, "10 10 20 0", "5 5", Runtime), Ok("10 10 20 0".into()));
@@ -377,7 +377,7 @@ mod tests {
             ("normal 1q 1 1", Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.")),
         ];
         for (value, expected) in cases {
-            let result = check_list(Kind::OutputLimits, value, LIMITS, Origin::File);
+            let result = check_list(Kind::OutputLimits, value, LIMITS, SettingOrigin::File);
             assert_eq!(result.as_deref().map_err(String::as_str), *expected, "{value:?}");
         }
     }
@@ -411,7 +411,7 @@ mod tests {
             (Kind::Primary, "host 70000", Err("Invalid master port")),
         ];
         for (kind, value, expected) in cases {
-            let result = check_list(*kind, value, "", Origin::Runtime);
+            let result = check_list(*kind, value, "", SettingOrigin::Runtime);
             assert_eq!(result.as_deref().map_err(String::as_str), *expected, "{kind:?} {value:?}");
         }
     }

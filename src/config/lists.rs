@@ -2,7 +2,7 @@
 //!
 //! Nothing here knows a field, as in `kind`, and the error texts are those of Redis 7.0.
 
-use crate::config::words::{Origin, choice, not_among, text};
+use crate::config::words::{SettingOrigin, choice, not_among, text};
 use crate::text::{parse_c_integer, parse_memory, until_nul};
 
 /// Maximum number of addresses in one `bind`, as in Redis.
@@ -35,7 +35,7 @@ pub(super) fn addresses(words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
     Ok(words.join(&b' '))
 }
 
-pub(super) fn save_points(words: &[Vec<u8>], current: &[u8], origin: Origin) -> Result<Vec<u8>, String> {
+pub(super) fn save_points(words: &[Vec<u8>], current: &[u8], origin: SettingOrigin) -> Result<Vec<u8>, String> {
     if is_blank(words) {
         return Ok(Vec::new());
     }
@@ -52,7 +52,7 @@ pub(super) fn save_points(words: &[Vec<u8>], current: &[u8], origin: Origin) -> 
     let points: Option<Vec<Vec<u8>>> = words.chunks(2).map(point).collect();
     let added = points.ok_or("Invalid save parameters")?.join(&b' ');
     match origin {
-        Origin::File if !current.is_empty() => Ok([current, &added].join(&b' ')),
+        SettingOrigin::File if !current.is_empty() => Ok([current, &added].join(&b' ')),
         _ => Ok(added),
     }
 }

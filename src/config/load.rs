@@ -11,7 +11,7 @@ use std::{fmt, fs};
 use crate::config::directives::{included_files, is_directive};
 use crate::config::kind::{bytes_to_os, os_to_bytes};
 use crate::config::suggest::nearest_name;
-use crate::config::{Config, Origin, Setting};
+use crate::config::{Config, Setting, SettingOrigin};
 use crate::spec::CommandTable;
 use crate::text::{quote, split_words, system_text};
 
@@ -20,7 +20,7 @@ const INCLUDE_DEPTH_MAX: usize = 16;
 
 /// Error of loading the settings; `Display` gives the text that Redis prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoadError {
+pub enum SettingsError {
     /// A line is invalid.
     Refused {
         /// The file, if another one includes it.
@@ -50,28 +50,28 @@ pub enum LoadError {
     },
 }
 
-impl fmt::Display for LoadError {
+impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LoadError::Refused { file, line, text, reason } => {
+            SettingsError::Refused { file, line, text, reason } => {
                 let file = file.as_ref().map_or_else(String::new, |file| format!(" {}", file.display()));
                 writeln!(f, "\n*** FATAL CONFIG FILE ERROR (keylatch {}) ***", env!("CARGO_PKG_VERSION"))?;
                 writeln!(f, "Reading the configuration file{file}, at line {line}")?;
                 write!(f, ">>> '{text}'\n{reason}")
             }
-            LoadError::RefusedOption { option, text, reason } => {
+            SettingsError::RefusedOption { option, text, reason } => {
                 writeln!(f, "\n*** FATAL OPTION ERROR (keylatch {}) ***", env!("CARGO_PKG_VERSION"))?;
                 writeln!(f, "Reading {option}")?;
                 write!(f, ">>> '{text}'\n{reason}")
             }
-            LoadError::Unreadable { path, cause } => {
+            SettingsError::Unreadable { path, cause } => {
                 write!(f, "Fatal error, can't open config file '{}': {cause}", path.display())
             }
         }
     }
 }
 
-impl std::error::Error for LoadError {}
+impl std::error::Error for SettingsError {}
 
 /// Loads the settings, without an environment; see [`load_with`].
 ///
@@ -84,7 +84,7 @@ pub(crate) fn load(
     file: Option<&Path>,
     stdin: Option<&[u8]>,
     options: &[u8],
-) -> Result<Config, LoadError> {
+) -> Result<Config, SettingsError> {
     load_with(commands, file, stdin, b"", options)
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn load_with(
     stdin: Option<&[u8]>,
     environment: &[u8],
     options: &[u8],
-) -> Result<Config, LoadError> {
+) -> Result<Config, SettingsError> {
     let mut text = match file {
         Some(path) => read(path, path)?,
         None => Vec::new(),
@@ -126,10 +126,10 @@ pub(crate) fn apply_lines(commands: &'static CommandTable, config: Config, lines
     let mut loader = Loader::new(commands, config);
     match loader.apply(lines.as_bytes(), None, 0).and_then(|()| loader.finish()) {
         Ok(config) => Ok(config),
-        Err(LoadError::Refused { text, reason, .. } | LoadError::RefusedOption { text, reason, .. }) => {
+        Err(SettingsError::Refused { text, reason, .. } | SettingsError::RefusedOption { text, reason, .. }) => {
             Err(format!("the line '{text}' is not a valid setting: {reason}"))
         }
-        Err(error @ LoadError::Unreadable { .. }) => Err(error.to_string()),
+        Err(error @ SettingsError::Unreadable { .. }) => Err(error.to_string()),
     }
 }
 
@@ -204,8 +204,8 @@ pub fn options_text(words: &[Vec<u8>]) -> Vec<u8> {
     text
 }
 
-fn read(path: &Path, named: &Path) -> Result<Vec<u8>, LoadError> {
-    fs::read(path).map_err(|cause| LoadError::Unreadable { path: named.to_owned(), cause: system_text(&cause) })
+fn read(path: &Path, named: &Path) -> Result<Vec<u8>, SettingsError> {
+    fs::read(path).map_err(|cause| SettingsError::Unreadable { path: named.to_owned(), cause: system_text(&cause) })
 }
 
 /// Error of a line: in the line itself, of a directory that cannot be entered, which matters only if no later line
@@ -213,7 +213,7 @@ fn read(path: &Path, named: &Path) -> Result<Vec<u8>, LoadError> {
 enum LineError {
     Here(String),
     Directory(String),
-    Nested(LoadError),
+    Nested(SettingsError),
 }
 
 const UNBALANCED: &str = "Unbalanced quotes in configuration line";
@@ -226,7 +226,7 @@ struct Loader {
     /// others add to them. A part ends where another file is included, and with that file.
     save_was_seen: bool,
     /// The error of the last `dir` line, if its directory cannot be entered: a later line may name another one.
-    refused_dir: Option<LoadError>,
+    refused_dir: Option<SettingsError>,
 }
 
 impl Loader {
@@ -235,18 +235,18 @@ impl Loader {
     }
 
     /// Returns the settings, or the error of the last `dir` line.
-    fn finish(self) -> Result<Config, LoadError> {
+    fn finish(self) -> Result<Config, SettingsError> {
         self.refused_dir.map_or(Ok(self.config), Err)
     }
 
     /// Applies the lines of one text, which is that of an included file if `file` is given.
-    fn apply(&mut self, text: &[u8], file: Option<&Path>, depth: usize) -> Result<(), LoadError> {
+    fn apply(&mut self, text: &[u8], file: Option<&Path>, depth: usize) -> Result<(), SettingsError> {
         for (at, line) in text.split(|&byte| byte == b'\n').enumerate() {
             let line = line.trim_ascii();
             if line.is_empty() || line.starts_with(b"#") {
                 continue;
             }
-            let refused = |reason| LoadError::Refused {
+            let refused = |reason| SettingsError::Refused {
                 file: file.map(Path::to_owned),
                 line: at + 1,
                 text: String::from_utf8_lossy(line).into_owned(),
@@ -258,12 +258,12 @@ impl Loader {
     }
 
     /// Applies lines that do not come from a file; `name` turns their first word into the name in errors.
-    fn apply_options(&mut self, text: &[u8], name: fn(&str) -> String) -> Result<(), LoadError> {
+    fn apply_options(&mut self, text: &[u8], name: fn(&str) -> String) -> Result<(), SettingsError> {
         for line in text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
             let refused = |reason| {
                 let text = String::from_utf8_lossy(line).into_owned();
                 let option = name(text.split_whitespace().next().unwrap_or_default());
-                LoadError::RefusedOption { option, text, reason }
+                SettingsError::RefusedOption { option, text, reason }
             };
             self.apply_line(line, 0, refused)?;
         }
@@ -275,8 +275,8 @@ impl Loader {
         &mut self,
         line: &[u8],
         depth: usize,
-        refused: impl FnOnce(String) -> LoadError,
-    ) -> Result<(), LoadError> {
+        refused: impl FnOnce(String) -> SettingsError,
+    ) -> Result<(), SettingsError> {
         let words = split_words(line).ok_or_else(|| LineError::Here(UNBALANCED.to_owned()));
         let applied = words.and_then(|words| match words.split_first() {
             Some((name, values)) => self.apply_words(name, values, depth),
@@ -332,14 +332,14 @@ impl Loader {
     /// Sets a setting. A list given as one argument is split like a line.
     fn set(&mut self, setting: &Setting, values: &[Vec<u8>]) -> Result<(), String> {
         if setting.name == "save" && !std::mem::replace(&mut self.save_was_seen, true) {
-            self.config.change(setting, &[], Origin::Runtime)?;
+            self.config.change(setting, &[], SettingOrigin::Runtime)?;
         }
         match values {
             [value] if setting.kind.takes_many_words() && !value.is_empty() => {
                 let words = split_words(value).ok_or(UNBALANCED)?;
-                self.config.change(setting, &words, Origin::File)?;
+                self.config.change(setting, &words, SettingOrigin::File)?;
             }
-            values => self.config.change(setting, values, Origin::File)?,
+            values => self.config.change(setting, values, SettingOrigin::File)?,
         }
         self.config.note_named(setting.name);
         Ok(())
@@ -347,7 +347,7 @@ impl Loader {
 
     /// Applies included files. A relative path is relative to the working directory, which a `dir` line above may have
     /// changed.
-    fn include(&mut self, path: &[u8], depth: usize) -> Result<(), LoadError> {
+    fn include(&mut self, path: &[u8], depth: usize) -> Result<(), SettingsError> {
         if !path.starts_with(b"/")
             && let Some(error) = self.refused_dir.take()
         {
@@ -537,10 +537,10 @@ mod tests {
         assert_eq!((config.timeout_s, config.hz), (2, 20));
         assert_eq!(value(&config, "save"), "5 5 1 1");
         let error = load(commands(), Some(&file.0), None, b"foo \"bar\" ").expect_err("unknown");
-        let LoadError::RefusedOption { option, text, .. } = error else { panic!("{error}") };
+        let SettingsError::RefusedOption { option, text, .. } = error else { panic!("{error}") };
         assert_eq!((option.as_str(), text.as_str()), ("the option --foo", "foo \"bar\""));
         let error = load(commands(), Some(&file.0), Some(b"foo bar"), b"").expect_err("unknown");
-        assert!(matches!(error, LoadError::Refused { line: 3, .. }), "{error}");
+        assert!(matches!(error, SettingsError::Refused { line: 3, .. }), "{error}");
     }
 
     #[test]

@@ -30,27 +30,27 @@ mod words;
 use std::fmt;
 use std::path::PathBuf;
 
-pub use crate::store::limits::Limits;
+pub use crate::store::limits::ValueLimits;
 pub(crate) use environment::{Environment, read_environment};
 #[cfg(feature = "internals")]
 pub use example::example_file;
-pub(crate) use field::{Address, AppendFsync, DisklessLoad, SavePoint};
 pub(crate) use field::{
     Allowance, ChannelDefault, ClientMemory, EngineKind, EtcdReads, LogLevel, OnDeadlock, OomScore, OutputLimit,
     ShutdownOptions, Supervisor, TlsAuthClients, Unsupported,
 };
+pub(crate) use field::{AppendFsync, DisklessLoad, HostPort, SavePoint};
 pub(crate) use help::{setting_help, settings_help};
 pub(crate) use kind::Kind;
 pub(crate) use live::Settings;
 #[cfg(feature = "internals")]
 pub(crate) use load::load;
 pub use load::options_text;
-pub(crate) use load::{LoadError, apply_lines, load_with, set_by_name};
+pub(crate) use load::{SettingsError, apply_lines, load_with, set_by_name};
 pub use rewrite::rewrite_file;
-pub(crate) use settings::Effect;
-pub use settings::{Change, Config, Setting};
+pub(crate) use settings::SettingEffect;
+pub use settings::{ChangeTime, Config, Setting};
 pub(crate) use warnings::{refusal, start_warnings};
-pub(crate) use words::Origin;
+pub(crate) use words::SettingOrigin;
 
 use crate::acl::{Setup, UserFile};
 use crate::glob::Pattern;
@@ -155,7 +155,7 @@ impl Config {
         let mut config = self.clone();
         for (name, setting, value) in changes {
             config
-                .change(setting, &value_words(setting, value), Origin::Runtime)
+                .change(setting, &value_words(setting, value), SettingOrigin::Runtime)
                 .and_then(|()| if by.is_private { config.refuse_files() } else { config.refuse_beside_engine() })
                 .map_err(|reason| SetError::Refused { name: name.to_owned(), reason })?;
             config.note_named(setting.name);
@@ -180,8 +180,8 @@ impl Config {
     /// Returns the sizes up to which collections are stored packed. Inlined, so that only the fields that a handler
     /// reads are loaded.
     #[inline]
-    pub fn limits(&self) -> Limits {
-        Limits {
+    pub fn limits(&self) -> ValueLimits {
+        ValueLimits {
             hash: PackedLimit { entries: self.hash_max_listpack_entries, len: self.hash_max_listpack_value },
             list: self.list_max_listpack_size,
             set: PackedLimit { entries: self.set_max_listpack_entries, len: self.set_max_listpack_value },
@@ -240,7 +240,7 @@ impl Config {
     }
 
     /// Sets one setting from its arguments.
-    fn change(&mut self, setting: &Setting, words: &[Vec<u8>], origin: Origin) -> Result<(), String> {
+    fn change(&mut self, setting: &Setting, words: &[Vec<u8>], origin: SettingOrigin) -> Result<(), String> {
         let canonical = setting.kind.canonical(words, &setting.get(self), origin).map_err(|reason| {
             // The only reason with a different text in Valkey.
             if reason == lists::BAD_PRIMARY_PORT {
@@ -265,8 +265,8 @@ fn settable(
     let shown = String::from_utf8_lossy(name).into_owned();
     let Some((known_as, setting)) = Setting::find(name) else { return Err(SetError::Unknown(shown)) };
     let reason = match setting.change {
-        Change::Start => "can't set immutable config",
-        Change::Protected if !may_set_protected => "can't set protected config",
+        ChangeTime::Start => "can't set immutable config",
+        ChangeTime::Protected if !may_set_protected => "can't set protected config",
         _ if is_private && !setting.own => "a private instance cannot change a setting of the whole process",
         _ if earlier.iter().any(|(other, ..)| *other == known_as) => "duplicate parameter",
         _ => return Ok((known_as, setting)),
@@ -285,7 +285,7 @@ fn value_words(setting: &Setting, value: &[u8]) -> Vec<Vec<u8>> {
 /// Returns the names of changed settings without effect, so that the server can warn about them.
 pub(crate) fn ignored_changes(config: &Config) -> Vec<&'static str> {
     Setting::all()
-        .filter(|setting| setting.effect == Effect::Nothing && setting.get(config) != setting.default.as_bytes())
+        .filter(|setting| setting.effect == SettingEffect::Nothing && setting.get(config) != setting.default.as_bytes())
         .map(|setting| setting.name)
         .collect()
 }

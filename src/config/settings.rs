@@ -12,15 +12,15 @@ use std::path::PathBuf;
 
 use crate::config::directives::Directives;
 use crate::config::field::{
-    Address, Allowance, AppendFsync, ChannelDefault, ClientMemory, DisklessLoad, EngineKind, EtcdReads, Field,
+    Allowance, AppendFsync, ChannelDefault, ClientMemory, DisklessLoad, EngineKind, EtcdReads, Field, HostPort,
     LogLevel, OnDeadlock, OomScore, OutputLimit, SavePoint, ShutdownOptions, Supervisor, TlsAuthClients, Unsupported,
 };
 use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
-use crate::store::{Classes, ListLimit, Policy};
+use crate::store::{Classes, EvictionPolicy, ListLimit};
 
 /// Times at which a setting may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeTime {
     /// At any time, by `CONFIG SET`.
     Runtime,
     /// At any time, by `CONFIG SET` of a client that `enable-protected-configs` allows.
@@ -31,7 +31,7 @@ pub enum Change {
 
 /// Effect of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum SettingEffect {
     /// The server implements the setting.
     Supported,
     /// The server accepts and reports the setting, so that files and clients written for Redis work, without any
@@ -66,9 +66,9 @@ pub struct Setting {
     /// The default value, as canonical text.
     pub default: &'static str,
     /// Times at which the setting may change.
-    pub change: Change,
+    pub change: ChangeTime,
     /// Effect of the setting.
-    pub effect: Effect,
+    pub effect: SettingEffect,
     /// The documentation: sentences, one per element or continued in the next.
     pub doc: &'static [&'static str],
     store: Store,
@@ -88,12 +88,12 @@ impl Setting {
         name: &'static str,
         kind: Kind,
         default: &'static str,
-        change: Change,
+        change: ChangeTime,
         doc: &'static [&'static str; 1],
     ) -> Self {
-        let (effect, store) = (Effect::Nothing, Store::Inert);
+        let (effect, store) = (SettingEffect::Nothing, Store::Inert);
         let (alias, synonym, since, hidden, secret) = (None, None, None, false, false);
-        let own = matches!(change, Change::Runtime); // nothing of the process depends on it
+        let own = matches!(change, ChangeTime::Runtime); // nothing of the process depends on it
         let fixed_in_loading = false;
         Setting {
             name,
@@ -135,19 +135,19 @@ impl Setting {
 
     /// Returns true if the setting is a switch that Redis does not have.
     pub fn is_own_switch(&self) -> bool {
-        self.hidden && self.effect == Effect::Supported && matches!(self.kind, Kind::Switch)
+        self.hidden && self.effect == SettingEffect::Supported && matches!(self.kind, Kind::Switch)
     }
 
     /// Returns true if the example file and the help show the setting: hidden ones without effect are only for test
     /// suites.
     pub fn is_documented(&self) -> bool {
-        !self.hidden || self.effect == Effect::Supported
+        !self.hidden || self.effect == SettingEffect::Supported
     }
 
     /// Returns the documentation as one line, with a note for settings without effect.
     pub fn doc_text(&self) -> String {
         let mut text: String = self.doc.iter().flat_map(|line| [line.trim(), " "]).collect();
-        if self.effect == Effect::Nothing {
+        if self.effect == SettingEffect::Nothing {
             text.push_str("Accepted for compatibility; it has no effect.");
         }
         text.trim_end().to_owned()
@@ -222,8 +222,8 @@ macro_rules! supported {
             section: $section,
             kind: $kind,
             default: $default,
-            change: Change::$change,
-            effect: Effect::$effect,
+            change: ChangeTime::$change,
+            effect: SettingEffect::$effect,
             doc: &[$($doc),+],
             store: Store::Field {
                 get: |config| config.$field.to_text(),
@@ -461,7 +461,7 @@ supported! {
         /// Selects the keys to evict when memory runs out: among all keys (allkeys) or those with a TTL (volatile) the
         /// least recently used (lru), the least frequently used (lfu), a random one (random) or the one that expires
         /// first (ttl). With noeviction, commands that need memory fail instead.
-        "maxmemory-policy" %own maxmemory_policy: Policy = "noeviction", Kind::Choice(Policy::WORDS), Runtime, Supported;
+        "maxmemory-policy" %own maxmemory_policy: EvictionPolicy = "noeviction", Kind::Choice(EvictionPolicy::WORDS), Runtime, Supported;
         /// The number of keys sampled to choose one to evict; more is more exact and slower.
         "maxmemory-samples" %own maxmemory_samples: u32 = "5", Kind::Int(1, 64), Runtime, Supported;
         /// The limit of the time that clients wait for eviction: from 0, hardly at all, to 100, without limit.
@@ -564,7 +564,7 @@ supported! {
     "Replication" {
         /// Makes the server a replica of the one at this host and port, of which it gets all data and every change; see
         /// REPLICAOF, which changes it.
-        "replicaof" | "slaveof" replicaof: Option<Address> = "", Kind::Primary, Start, Supported;
+        "replicaof" | "slaveof" replicaof: Option<HostPort> = "", Kind::Primary, Start, Supported;
         /// The password that a replica gives its primary.
         "masterauth" ~"primaryauth" ?secret masterauth: Option<Vec<u8>> = "", Kind::Bytes, Runtime, Supported;
         /// The user as whom a replica logs in to its primary; without it, the default user.

@@ -25,15 +25,15 @@ impl Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::settings::{Config, Effect};
-    use crate::config::words::Origin;
+    use crate::config::settings::{Config, SettingEffect};
+    use crate::config::words::SettingOrigin;
 
     #[test]
     fn every_default_is_canonical_text_of_its_kind() {
         // `dir` is shown as an absolute path, and having no primary cannot be expressed as an argument.
         for setting in Setting::all().filter(|setting| !["dir", "replicaof"].contains(&setting.name)) {
             let words = crate::config::value_words(setting, setting.default.as_bytes());
-            let canonical = setting.kind.canonical(&words, setting.default.as_bytes(), Origin::Runtime);
+            let canonical = setting.kind.canonical(&words, setting.default.as_bytes(), SettingOrigin::Runtime);
             assert_eq!(canonical.as_deref(), Ok(setting.default.as_bytes()), "{}", setting.name);
             assert_eq!(setting.get(&Config::default()), setting.default.as_bytes(), "{}", setting.name);
         }
@@ -54,7 +54,7 @@ mod tests {
         for setting in Setting::all() {
             let doc = setting.doc_text();
             assert!(doc.ends_with('.') && !doc.contains("  "), "{}: {doc:?}", setting.name);
-            assert_eq!(doc.contains("no effect"), setting.effect == Effect::Nothing, "{}", setting.name);
+            assert_eq!(doc.contains("no effect"), setting.effect == SettingEffect::Nothing, "{}", setting.name);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 /// Origin of a setting's value: some settings accumulate over the lines of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     /// A config file, standard input or the command line.
     File,
     /// `CONFIG SET`.

@@ -20,14 +20,14 @@ pub(crate) use address::Address;
 pub(crate) use address::TlsOptions;
 #[cfg(feature = "binary")]
 pub(crate) use open::{AsyncStream, open};
-pub(crate) use stream::Stream;
+pub(crate) use stream::Transport;
 
 /// Connects, without a time limit.
 ///
 /// # Errors
 /// A refused connection, or a failure of TLS.
 #[cfg(feature = "binary")]
-pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result<Box<dyn Stream>> {
+pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result<Box<dyn Transport>> {
     match address {
         Address::Unix(path) => Ok(Box::new(UnixStream::connect(path)?)),
         Address::Tcp(host, port) => {
@@ -47,7 +47,7 @@ pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result
 /// # Errors
 /// A failed handshake, or a file that cannot be read.
 #[cfg(feature = "tls")]
-pub(crate) fn secure(stream: TcpStream, host: &str, options: &TlsOptions) -> io::Result<Box<dyn Stream>> {
+pub(crate) fn secure(stream: TcpStream, host: &str, options: &TlsOptions) -> io::Result<Box<dyn Transport>> {
     Ok(Box::new(tls::secure(stream, host, options)?))
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn secure(stream: TcpStream, host: &str, options: &TlsOptions) -> io:
 /// # Errors
 /// Always.
 #[cfg(not(feature = "tls"))]
-pub(crate) fn secure(_: TcpStream, _: &str, _: &TlsOptions) -> io::Result<Box<dyn Stream>> {
+pub(crate) fn secure(_: TcpStream, _: &str, _: &TlsOptions) -> io::Result<Box<dyn Transport>> {
     Err(without_tls())
 }
 

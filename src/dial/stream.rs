@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 /// A connection of any kind.
-pub(crate) trait Stream: Read + Write + Send {
+pub(crate) trait Transport: Read + Write + Send {
     /// Returns the socket, by which another thread can end the connection.
     #[cfg(feature = "binary")]
     fn socket(&self) -> BorrowedFd<'_>;
 }
 
-impl Stream for TcpStream {
+impl Transport for TcpStream {
     #[cfg(feature = "binary")]
     fn socket(&self) -> BorrowedFd<'_> {
         self.as_fd()
@@ -22,7 +22,7 @@ impl Stream for TcpStream {
 }
 
 #[cfg(feature = "binary")]
-impl Stream for UnixStream {
+impl Transport for UnixStream {
     fn socket(&self) -> BorrowedFd<'_> {
         self.as_fd()
     }

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::sign::SingleCertAndKey;
 use tokio_rustls::rustls::{self, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
 use crate::dial::address::TlsOptions;
-use crate::dial::stream::Stream;
+use crate::dial::stream::Transport;
 use crate::dial::trust::{Authorities, ServerVerifier, certified};
 
 /// Paths of the system's trusted authorities in Linux distributions.
@@ -35,7 +35,7 @@ pub(super) fn secure(
     Ok(StreamOwned::new(connection, stream))
 }
 
-impl Stream for StreamOwned<ClientConnection, TcpStream> {
+impl Transport for StreamOwned<ClientConnection, TcpStream> {
     #[cfg(feature = "binary")]
     fn socket(&self) -> std::os::fd::BorrowedFd<'_> {
         std::os::fd::AsFd::as_fd(&self.sock)

@@ -23,7 +23,7 @@ use tokio_rustls::rustls::{
 };
 use webpki::{EndEntityCert, KeyUsage, RawPublicKeyEntity, anchor_from_trusted_cert};
 
-use crate::dial::trust::certificate::{Certificate, Purpose};
+use crate::dial::trust::certificate::{Certificate, CertificatePurpose};
 use crate::dial::trust::chain::Chain;
 
 mod certificate;
@@ -64,7 +64,7 @@ impl Authorities {
     /// Verifies the certificate of a peer, with further ones that it has sent.
     fn verify(
         &self,
-        purpose: Purpose,
+        purpose: CertificatePurpose,
         (end, others): (&CertificateDer<'_>, &[CertificateDer<'_>]),
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
@@ -83,21 +83,21 @@ impl Authorities {
 
     fn verify_for_the_web(
         &self,
-        purpose: Purpose,
+        purpose: CertificatePurpose,
         (end, others): (&CertificateDer<'_>, &[CertificateDer<'_>]),
         now: UnixTime,
     ) -> Result<(), webpki::Error> {
         let end = EndEntityCert::try_from(end)?;
         let usage = match purpose {
-            Purpose::Server => KeyUsage::server_auth(),
-            Purpose::Client => KeyUsage::client_auth(),
+            CertificatePurpose::Server => KeyUsage::server_auth(),
+            CertificatePurpose::Client => KeyUsage::client_auth(),
         };
         end.verify_for_usage(self.algorithms.all, &self.anchors, others, now, usage, None, None).map(|_| ())
     }
 
     fn verify_as_openssl(
         &self,
-        purpose: Purpose,
+        purpose: CertificatePurpose,
         (end, others): (&CertificateDer<'_>, &[CertificateDer<'_>]),
         now: UnixTime,
     ) -> Result<Chain, CertificateError> {
@@ -201,7 +201,9 @@ impl ClientCertVerifier for ClientVerifier {
         others: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        self.authorities.verify(Purpose::Client, (end, others), now).map(|()| ClientCertVerified::assertion())
+        self.authorities
+            .verify(CertificatePurpose::Client, (end, others), now)
+            .map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -240,7 +242,7 @@ impl ServerCertVerifier for ServerVerifier {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        self.0.verify(Purpose::Server, (end, others), now).map(|()| ServerCertVerified::assertion())
+        self.0.verify(CertificatePurpose::Server, (end, others), now).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

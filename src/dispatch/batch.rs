@@ -15,9 +15,9 @@ use crate::client::caller::Caller;
 use crate::client::registry::Unblocked;
 use crate::client::session::Client;
 use crate::client::tracking::CACHING;
-use crate::dispatch::call::{Call, Mode};
+use crate::dispatch::call::{Call, CallMode};
 use crate::dispatch::gate::{Admission, CHECKS, FAULTS, Obstacle, busy, closed_to_client, is_open};
-use crate::dispatch::plan::{Plan, Planned, Run};
+use crate::dispatch::plan::{Plan, PlannedRequests, RequestRun};
 use crate::dispatch::run::{refuse, run};
 use crate::dispatch::serve::{DeferredWake, hand_over_expired, pass_on, serve, wake_deferred, wake_remaining};
 use crate::dispatch::{Continuation, Env, Next, denials, effects, history, post_call, unknown};
@@ -169,7 +169,7 @@ impl<'n> BatchRun<'n> {
     pub(crate) fn execute(
         &mut self,
         client: &mut Client,
-        planned: Planned<'_>,
+        planned: PlannedRequests<'_>,
         index: &mut usize,
         out: &mut Output,
     ) -> Next {
@@ -181,7 +181,7 @@ impl<'n> BatchRun<'n> {
                 return Next::Again;
             }
             client.caller.called = Some(command);
-            let run = Run::begin(planned, index, command);
+            let run = RequestRun::begin(planned, index, command);
             let run = if self.has_limit { run.alone() } else { run }; // the limit is checked for each request
             return self.call(client, run, out);
         }
@@ -197,7 +197,13 @@ impl<'n> BatchRun<'n> {
 
     /// Executes, queues or rejects a request that the gate must check, or a request of a client with extra work.
     #[cold]
-    fn examine(&mut self, client: &mut Client, planned: Planned<'_>, index: &mut usize, out: &mut Output) -> Next {
+    fn examine(
+        &mut self,
+        client: &mut Client,
+        planned: PlannedRequests<'_>,
+        index: &mut usize,
+        out: &mut Output,
+    ) -> Next {
         let (request, command) = (planned.request(*index), planned.command(*index));
         if self.env.namespace.test_mode.as_ref().is_some_and(|test_mode| test_mode.recorder.is_checkpoint_due()) {
             self.make_checkpoint();
@@ -227,7 +233,8 @@ impl<'n> BatchRun<'n> {
                     match self.defer_to_engine(client, command, request, out) {
                         Some(next) => next,
                         None => {
-                            let run = Run { locks: locks.as_deref(), ..Run::begin(planned, index, command) };
+                            let run =
+                                RequestRun { locks: locks.as_deref(), ..RequestRun::begin(planned, index, command) };
                             match self.call_alone(client, run, out) {
                                 Next::Settle(settled) => self.reply_when_settled(settled, out.split_off(before)),
                                 next => next,
@@ -515,7 +522,7 @@ impl<'n> BatchRun<'n> {
     fn call(
         &mut self,
         client: &mut Client,
-        Run { command, planned, index, may_go_on, locks }: Run<'_>,
+        RequestRun { command, planned, index, may_go_on, locks }: RequestRun<'_>,
         out: &mut Output,
     ) -> Next {
         let (request, hashes) = (planned.request(*index), planned.hashes_of(*index));
@@ -531,9 +538,9 @@ impl<'n> BatchRun<'n> {
         {
             let Client { caller, session } = client;
             let mode = if command.flags & EXCLUSIVE == 0 {
-                Mode::Client { session, next: &mut next }
+                CallMode::Client { session, next: &mut next }
             } else {
-                Mode::Exclusive { session, next: &mut next }
+                CallMode::Exclusive { session, next: &mut next }
             };
             let view = guard.view(caller.db, locks.unwrap_or(hashes), cx);
             let mut call = Call::new(self.env, caller, view, (command, request, hashes), mode, out);
@@ -574,7 +581,7 @@ impl<'n> BatchRun<'n> {
         }
         if command.flags & (CONTROL | BLOCKING) != 0 {
             if let Next::Exclusively = next {
-                return self.call_exclusively(client, Run::begin(planned, index, command), out);
+                return self.call_exclusively(client, RequestRun::begin(planned, index, command), out);
             }
             if command.flags & CONTROL != 0 {
                 self.after_control_call(client, command, &mut next);
@@ -663,7 +670,7 @@ fn begin_call(call: &mut Call<'_>) -> bool {
     let (env, request) = (call.env(), call.args.request());
     if call.command.is_exclusive(request)
         && !call.view.is_whole()
-        && let Mode::Exclusive { next, .. } = &mut call.mode
+        && let CallMode::Exclusive { next, .. } = &mut call.mode
     {
         **next = Next::Exclusively;
         return false;

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::client::registry::{BlockedCall, Blocking, Grant, OnTimeout, Place, QueuePlace, Suspended, Unblocked};
-use crate::dispatch::call::Mode;
+use crate::client::registry::{BlockedCall, BlockedOn, Blocking, Grant, OnTimeout, QueuePlace, Suspended, Unblocked};
+use crate::dispatch::call::CallMode;
 use crate::dispatch::serve::{held_lock, token_at};
 use crate::dispatch::{BlockedRequest, Call, Continuation, Env, Next, Wait};
 use crate::error::{Error, Result};
 use crate::namespace::KeptPlace;
 use crate::resp::{OwnedRequest, Reply};
 use crate::spec::{INSERT, KeyFlags};
-use crate::store::value::{Kind, Type};
+use crate::store::value::{DataType, Type};
 use crate::store::{NEVER, Str, View};
 
 impl Call<'_> {
@@ -23,7 +23,7 @@ impl Call<'_> {
     /// Blocks the client on the keys of its request, except on keys with the flag INSERT. When one of them has changed
     /// and holds a value of type `K`, the handler is called again, and replies if it can. At `until_ms`, in monotonic
     /// milliseconds, and at once in a nested call, `on_timeout` writes the reply.
-    pub fn block_on_keys<K: Kind>(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
+    pub fn block_on_keys<K: DataType>(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
         self.block(until_ms, Box::new(on_timeout), Some(Repetition::new(K::TYPE)));
     }
 
@@ -58,7 +58,7 @@ impl Call<'_> {
         self.timer.report_next();
         match &mut self.mode {
             // The keys are copies: a change of the real ones does not reach their queues.
-            Mode::Staged { suspended: place, .. } => **place = Some(Box::new(suspended)),
+            CallMode::Staged { suspended: place, .. } => **place = Some(Box::new(suspended)),
             mode => {
                 suspended.join_queues(&mut self.view);
                 mode.leave(Next::Continue(Box::new(suspended)));
@@ -81,8 +81,8 @@ impl Call<'_> {
             Box::default()
         };
         let mut place = repetition.as_ref().map(|Repetition { awaited, heeds_absence, lock, .. }| match lock {
-            Some(place) => Place::LockQueue(*place),
-            None => Place::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
+            Some(place) => BlockedOn::LockQueue(*place),
+            None => BlockedOn::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
         });
         let mut caller = self.caller.clone();
         caller.staged = None; // the repeated call is staged anew
@@ -105,7 +105,7 @@ impl Call<'_> {
             None => Blocking::Time,
         };
         let blocked = self.namespace.clients.block(&self.caller.info, blocking, until_ms);
-        if let Some(Place::LockQueue(place)) = &mut place
+        if let Some(BlockedOn::LockQueue(place)) = &mut place
             && place.number == 0
         {
             place.number = blocked.number();
@@ -140,7 +140,7 @@ impl Repetition {
 impl Suspended {
     /// Makes an engine repeat the calls of other clients blocked on the keys whose queues this client has left.
     fn pass_on(&self, env: Env<'_>) {
-        if let (Some(engine), Some(Place::Queue { .. })) = (env.namespace.engine(), self.place) {
+        if let (Some(engine), Some(BlockedOn::Queue { .. })) = (env.namespace.engine(), self.place) {
             engine.pass_on(self.keys().map(|key| (self.db, key.bytes.into())).collect());
         }
     }
@@ -155,7 +155,7 @@ impl Suspended {
         view: &mut View<'_>,
         env: Env<'_>,
     ) -> Option<Unblocked> {
-        let Some(Place::LockQueue(place)) = self.place else { return Some(Unblocked::Served(reply)) };
+        let Some(BlockedOn::LockQueue(place)) = self.place else { return Some(Unblocked::Served(reply)) };
         // On a steered clock, tasks take no time.
         if view.now().mono_ms() < until_ms || env.namespace.clock.is_steered() {
             return Some(Unblocked::Served(reply));
@@ -213,7 +213,7 @@ impl Continuation for Suspended {
     }
 
     fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
-        let Some(Place::LockQueue(place)) = self.place else {
+        let Some(BlockedOn::LockQueue(place)) = self.place else {
             self.leave_queues(view);
             return self.pass_on(env);
         };

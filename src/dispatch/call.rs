@@ -45,11 +45,11 @@ pub struct Call<'a> {
     pub timer: &'a CallTimer<'a>,
     /// Tick counter when the time of this call was read; 0 if the time is that of another call.
     read_at: u64,
-    pub(super) mode: Mode<'a>,
+    pub(super) mode: CallMode<'a>,
 }
 
 /// Caller of a call, with the places for the work that the call may leave.
-pub(super) enum Mode<'a> {
+pub(super) enum CallMode<'a> {
     /// The connection of the client; it does the work that the call leaves in `next`.
     Client { session: &'a mut Session, next: &'a mut Next },
     /// The connection, with everything locked that the call may need: the call leaves no work that it can do itself.
@@ -65,24 +65,26 @@ pub(super) enum Mode<'a> {
     Staged { session: Option<&'a mut Session>, suspended: &'a mut Option<Box<Suspended>>, again: Option<&'a mut Next> },
 }
 
-impl Mode<'_> {
+impl CallMode<'_> {
     /// Returns the place for the call's remaining work; `None` if it may leave none.
     pub(super) fn next(&mut self) -> Option<&mut Next> {
         match self {
-            Mode::Client { next, .. } | Mode::Retry { next } => Some(next),
-            Mode::Exclusive { .. } | Mode::Nested { .. } | Mode::Replay | Mode::Staged { .. } => None,
+            CallMode::Client { next, .. } | CallMode::Retry { next } => Some(next),
+            CallMode::Exclusive { .. } | CallMode::Nested { .. } | CallMode::Replay | CallMode::Staged { .. } => None,
         }
     }
 
     pub(super) fn may_block(&self) -> bool {
-        matches!(self, Mode::Client { .. } | Mode::Retry { .. } | Mode::Staged { .. })
+        matches!(self, CallMode::Client { .. } | CallMode::Retry { .. } | CallMode::Staged { .. })
     }
 
     /// Leaves the rest of a call that blocks its client.
     pub(super) fn leave(&mut self, rest: Next) {
         match self {
-            Mode::Client { next, .. } | Mode::Retry { next } | Mode::Staged { again: Some(next), .. } => **next = rest,
-            Mode::Exclusive { .. } | Mode::Nested { .. } | Mode::Replay | Mode::Staged { .. } => {}
+            CallMode::Client { next, .. } | CallMode::Retry { next } | CallMode::Staged { again: Some(next), .. } => {
+                **next = rest
+            }
+            CallMode::Exclusive { .. } | CallMode::Nested { .. } | CallMode::Replay | CallMode::Staged { .. } => {}
         }
     }
 
@@ -90,18 +92,18 @@ impl Mode<'_> {
     /// nested.
     pub(super) fn session(&mut self) -> Option<&mut Session> {
         match self {
-            Mode::Client { session, .. } | Mode::Exclusive { session, .. } => Some(session),
-            Mode::Nested { session } | Mode::Staged { session, .. } => session.as_deref_mut(),
-            Mode::Retry { .. } | Mode::Replay => None,
+            CallMode::Client { session, .. } | CallMode::Exclusive { session, .. } => Some(session),
+            CallMode::Nested { session } | CallMode::Staged { session, .. } => session.as_deref_mut(),
+            CallMode::Retry { .. } | CallMode::Replay => None,
         }
     }
 
     /// Returns the same as [`Mode::session`], for reading.
     pub(super) fn seen_session(&self) -> Option<&Session> {
         match self {
-            Mode::Client { session, .. } | Mode::Exclusive { session, .. } => Some(session),
-            Mode::Nested { session } | Mode::Staged { session, .. } => session.as_deref(),
-            Mode::Retry { .. } | Mode::Replay => None,
+            CallMode::Client { session, .. } | CallMode::Exclusive { session, .. } => Some(session),
+            CallMode::Nested { session } | CallMode::Staged { session, .. } => session.as_deref(),
+            CallMode::Retry { .. } | CallMode::Replay => None,
         }
     }
 }
@@ -120,7 +122,7 @@ impl<'a> Call<'a> {
         caller: &'a mut Caller,
         view: View<'a>,
         (command, request, hashes): (&'static CommandSpec, Request<'a>, &'a [u64]),
-        mode: Mode<'a>,
+        mode: CallMode<'a>,
         out: &'a mut Output,
     ) -> Self {
         let Env { namespace, handlers, config, timer } = env;
@@ -151,7 +153,7 @@ impl Call<'_> {
     /// other work is due, and the tick counter is below `stale_at`.
     #[inline]
     pub(super) fn may_go_on(&mut self, stale_at: u64) -> bool {
-        matches!(self.mode, Mode::Client { next: Next::Done, .. })
+        matches!(self.mode, CallMode::Client { next: Next::Done, .. })
             && !self.caller.closing
             && self.timer.begin() < stale_at
             && self.reply.pending_len() < SHARE_MIN
@@ -185,9 +187,11 @@ impl Call<'_> {
     /// old, and does not advance inside EXEC and scripts. A replayed write has only the time of the call.
     pub fn present(&self) -> Now {
         match self.mode {
-            Mode::Client { .. } => self.now().later_by_us(self.timer.ns_since(self.read_at).saturating_add(999) / 1000),
-            Mode::Replay => self.now(),
-            Mode::Exclusive { .. } | Mode::Nested { .. } | Mode::Retry { .. } | Mode::Staged { .. } => {
+            CallMode::Client { .. } => {
+                self.now().later_by_us(self.timer.ns_since(self.read_at).saturating_add(999) / 1000)
+            }
+            CallMode::Replay => self.now(),
+            CallMode::Exclusive { .. } | CallMode::Nested { .. } | CallMode::Retry { .. } | CallMode::Staged { .. } => {
                 self.namespace.clock.now()
             }
         }
@@ -246,7 +250,7 @@ impl Call<'_> {
     /// # Errors
     /// An error inside EXEC, which cannot wait; the errors of `begin`.
     pub(crate) fn await_rest<R: Continuation + 'static>(&mut self, begin: impl FnOnce() -> Result<R>) -> Result<()> {
-        let Mode::Exclusive { next, .. } = &mut self.mode else { return Err(NOT_IN_EXEC) };
+        let CallMode::Exclusive { next, .. } = &mut self.mode else { return Err(NOT_IN_EXEC) };
         **next = Next::Continue(Box::new(begin()?));
         Ok(())
     }
@@ -286,12 +290,12 @@ impl Call<'_> {
 
     /// Returns whether the call was put off, see [`Call::put_off`].
     pub(super) fn is_put_off(&self) -> bool {
-        matches!(self.mode, Mode::Client { next: Next::Exclusively, .. })
+        matches!(self.mode, CallMode::Client { next: Next::Exclusively, .. })
     }
 
     /// Returns whether the call was blocked on keys, and is executed again because one of them has changed.
     pub fn is_retry(&self) -> bool {
-        matches!(self.mode, Mode::Retry { .. } | Mode::Staged { again: Some(_), .. })
+        matches!(self.mode, CallMode::Retry { .. } | CallMode::Staged { again: Some(_), .. })
     }
 
     /// Removes the caller's watches.

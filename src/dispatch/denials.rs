@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tracing::debug;
 
-use crate::acl::{Context, Entry, Reason};
+use crate::acl::{Context, DenialEntry, DenialReason};
 use crate::client::caller::Caller;
 use crate::config::Config;
 use crate::dispatch::Call;
@@ -16,9 +16,9 @@ use crate::namespace::Namespace;
 pub(super) fn record_denial(refused: &Admission<'_>, denial: Denial, context: Context) {
     let (command, request) = (refused.command, refused.request);
     let (reason, object) = match denial {
-        Denial::Command => (Reason::Command, command.name.as_bytes()),
-        Denial::Key(at) => (Reason::Key, request.arg(at)),
-        Denial::Channel(at) => (Reason::Channel, request.arg(at)),
+        Denial::Command => (DenialReason::Command, command.name.as_bytes()),
+        Denial::Key(at) => (DenialReason::Key, request.arg(at)),
+        Denial::Channel(at) => (DenialReason::Channel, request.arg(at)),
     };
     let user = &refused.caller.access.user().name;
     record(refused.namespace, refused.config, refused.caller, (reason, context), object, user);
@@ -30,14 +30,14 @@ pub(crate) fn record_failed_login(call: &Call<'_>, user: &[u8]) {
     let context = if call.is_nested() { Context::Multi } else { Context::TopLevel };
     let object = call.args.request().name();
     debug!("Authentication failed for a client at {}", call.caller.info.peer.addr);
-    record(call.namespace, call.config, call.caller, (Reason::Auth, context), object, user);
+    record(call.namespace, call.config, call.caller, (DenialReason::Auth, context), object, user);
 }
 
 /// Records that another namespace has rejected a client of this one, because of the password of a user there.
 pub(crate) fn record_refused_entry(namespace: &Namespace, config: &Config, caller: &Caller, user: &[u8]) {
     let object = caller.called.map_or("AUTH".to_owned(), |command| command.name.to_ascii_uppercase());
     debug!("Authentication failed for a client at {}", caller.info.peer.addr);
-    record(namespace, config, caller, (Reason::Auth, Context::TopLevel), object.as_bytes(), user);
+    record(namespace, config, caller, (DenialReason::Auth, Context::TopLevel), object.as_bytes(), user);
 }
 
 /// Records the denial of a request of a peer that does not speak RESP: for lack of permission to call `command`, on
@@ -45,20 +45,27 @@ pub(crate) fn record_refused_entry(namespace: &Namespace, config: &Config, calle
 #[cfg(feature = "metrics")]
 pub(crate) fn record_refused_visit(namespace: &Namespace, caller: &Caller, user: &[u8], command: Option<&str>) {
     let config = namespace.settings.current();
-    let (reason, object) = command.map_or((Reason::Auth, "HTTP"), |command| (Reason::Command, command));
+    let (reason, object) = command.map_or((DenialReason::Auth, "HTTP"), |command| (DenialReason::Command, command));
     debug!("Refused an HTTP request of a client at {}", caller.info.peer.addr);
     record(namespace, &config, caller, (reason, Context::TopLevel), object.as_bytes(), user);
 }
 
-fn record(namespace: &Namespace, config: &Config, caller: &Caller, why: (Reason, Context), object: &[u8], user: &[u8]) {
+fn record(
+    namespace: &Namespace,
+    config: &Config,
+    caller: &Caller,
+    why: (DenialReason, Context),
+    object: &[u8],
+    user: &[u8],
+) {
     let counter = match why.0 {
-        Reason::Command => &namespace.observed.stats.acl_denied_command,
-        Reason::Key => &namespace.observed.stats.acl_denied_key,
-        Reason::Channel => &namespace.observed.stats.acl_denied_channel,
-        Reason::Auth => &namespace.observed.stats.acl_denied_auth,
+        DenialReason::Command => &namespace.observed.stats.acl_denied_command,
+        DenialReason::Key => &namespace.observed.stats.acl_denied_key,
+        DenialReason::Channel => &namespace.observed.stats.acl_denied_channel,
+        DenialReason::Auth => &namespace.observed.stats.acl_denied_auth,
     };
     counter.fetch_add(1, Relaxed);
     let now = namespace.clock.now();
-    let entry = Entry::new(why, object, user, now.wall_ms(), caller.info.line(now, 0));
+    let entry = DenialEntry::new(why, object, user, now.wall_ms(), caller.info.line(now, 0));
     namespace.acl.log.lock().note(entry, config.acllog_max_len);
 }

@@ -74,7 +74,7 @@ type Check = fn(&Admission<'_>) -> Option<Obstacle>;
 
 /// Row of a list: the flags of the commands that a check concerns, [`EVERY`] for all; the conditions under which the
 /// check may reject a call, or [`EACH_TIME`]; the check.
-pub(crate) type Row = (Flags, Conditions, Check);
+pub(crate) type CheckRow = (Flags, Conditions, Check);
 
 /// Set of conditions that checks depend on: the [restrictions](Namespace::restrictions) of the namespace, and the
 /// conditions below.
@@ -114,7 +114,7 @@ const MAY_WRITE: Flags = WRITE | CONTROL;
 pub(super) const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [Row; 18] = [
+pub(crate) const CHECKS: [CheckRow; 18] = [
     (EVERY, EACH_TIME, arity),
     (EVERY, LIMITED_USER, login),
     (NO_MULTI, IN_TRANSACTION, no_multi),
@@ -137,14 +137,14 @@ pub(crate) const CHECKS: [Row; 18] = [
 
 /// Last check of a client's request, made while the store's gate is held: a fault counts the calls that this check lets
 /// pass, so each call must be checked once.
-pub(crate) const FAULTS: [Row; 1] = [(EVERY, IN_TEST_MODE, fault)];
+pub(crate) const FAULTS: [CheckRow; 1] = [(EVERY, IN_TEST_MODE, fault)];
 
 /// Checks of a command in EXEC; it has passed [`CHECKS`] when it was queued.
-pub(crate) const EXEC_CHECKS: [Row; 2] =
+pub(crate) const EXEC_CHECKS: [CheckRow; 2] =
     [(EVERY, LIMITED_USER, permission_at_exec), (EVERY, ON_ENGINE, declared_on_engine)];
 
 /// Checks of a blocked call when it is executed again, all of them each time; it has passed [`CHECKS`] when it blocked.
-pub(crate) const WAKE_CHECKS: [Row; 6] = [
+pub(crate) const WAKE_CHECKS: [CheckRow; 6] = [
     (EVERY, EACH_TIME, login),
     (EVERY, EACH_TIME, permission),
     (EVERY, EACH_TIME, memory),
@@ -154,11 +154,11 @@ pub(crate) const WAKE_CHECKS: [Row; 6] = [
 ];
 
 /// Checks of a call that waits for an engine, after a change of the admission state; it has passed [`CHECKS`] before.
-pub(crate) const STAGED_CHECKS: [Row; 3] =
+pub(crate) const STAGED_CHECKS: [CheckRow; 3] =
     [(EVERY, EACH_TIME, login), (EVERY, EACH_TIME, permission), (EVERY, EACH_TIME, pause)];
 
 /// The checks of a command that a script calls.
-pub(crate) const SCRIPT_CHECKS: [Row; 10] = [
+pub(crate) const SCRIPT_CHECKS: [CheckRow; 10] = [
     (EVERY, EACH_TIME, arity_in_script),
     (NO_SCRIPT, IN_SCRIPT, not_for_scripts),
     (EVERY, ON_ENGINE, declared_on_engine),
@@ -173,7 +173,7 @@ pub(crate) const SCRIPT_CHECKS: [Row; 10] = [
 
 /// Checks of a command called by a replayed script: the script has run on the server that logged it, whatever the state
 /// of this one.
-pub(crate) const REPLAY_CHECKS: [Row; 3] = [
+pub(crate) const REPLAY_CHECKS: [CheckRow; 3] = [
     (EVERY, EACH_TIME, arity_in_script),
     (NO_SCRIPT, IN_SCRIPT, not_for_scripts),
     (WRITE | MAY_REPLICATE, IN_READ_ONLY_SCRIPT, read_only_script),
@@ -224,7 +224,7 @@ fn when(condition: Conditions, holds: bool) -> Conditions {
 
 /// Returns the flags of the commands that a list must check under these conditions.
 #[inline(always)] // the list is a constant of the caller
-fn mask(checks: &[Row], conditions: Conditions) -> Flags {
+fn mask(checks: &[CheckRow], conditions: Conditions) -> Flags {
     let armed = checks.iter().filter(|(_, on, _)| conditions & on != 0);
     armed.fold(0, |closed, (concerned, ..)| closed | concerned)
 }
@@ -237,7 +237,7 @@ pub(crate) fn is_open(closed: Flags, command: &CommandSpec, request: Request<'_>
 
 impl Admission<'_> {
     /// Returns the obstacle reported by the first failing check.
-    pub(crate) fn obstacle(&self, checks: &[Row]) -> Option<Obstacle> {
+    pub(crate) fn obstacle(&self, checks: &[CheckRow]) -> Option<Obstacle> {
         checks.iter().find_map(|(.., check)| check(self))
     }
 

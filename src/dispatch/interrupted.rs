@@ -95,7 +95,8 @@ fn end_ms(entry: &Entry, now: Now) -> i64 {
 /// Returns the value of an entry as DUMP writes it.
 fn dump(namespace: &Namespace, entry: &Entry) -> Vec<u8> {
     let config = namespace.settings.current();
-    let options = value::Options { compression: Compression::at_once_if(config.rdbcompression), len_max: usize::MAX };
+    let options =
+        value::ValueOptions { compression: Compression::at_once_if(config.rdbcompression), len_max: usize::MAX };
     let mut body = MarkedBytes::default();
     let version = value::write(&mut body, entry, options);
     rdb::seal(body.into_bytes(), version)

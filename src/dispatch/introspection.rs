@@ -7,7 +7,7 @@
 use bytes::BytesMut;
 
 use crate::client::caller::Caller;
-use crate::dispatch::call::Mode;
+use crate::dispatch::call::CallMode;
 use crate::dispatch::gate::busy;
 use crate::dispatch::plan::find;
 use crate::dispatch::serve::wake_remaining;
@@ -66,7 +66,7 @@ fn make_call<T>(
         if view.is_closed() {
             return Err(busy(namespace));
         }
-        let mode = Mode::Nested { session: None };
+        let mode = CallMode::Nested { session: None };
         let mut call = Call::new(env, &mut caller, view, (command, request, &hashes), mode, &mut out);
         let answer = read(&mut call);
         // An expired key that was found is deleted; the deletion may be logged and make another client's call ready.

@@ -30,4 +30,4 @@ mod wait;
 pub(crate) use args::Args;
 pub(crate) use blocking::Repetition;
 pub(crate) use call::{Call, Command, Continuation, Env, Handlers, Next};
-pub(crate) use wait::{BlockedRequest, Destination, Entry, NewReplica, TimeTravel, Wait};
+pub(crate) use wait::{BlockedRequest, Destination, NamespaceEntry, NewReplica, TimeTravel, Wait};

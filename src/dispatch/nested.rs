@@ -2,7 +2,7 @@
 
 use crate::acl::Context;
 use crate::client::caller::Caller;
-use crate::dispatch::call::Mode;
+use crate::dispatch::call::CallMode;
 use crate::dispatch::gate::{
     Admission, EXEC_CHECKS, Obstacle, REPLAY_CHECKS, SCRIPT_CHECKS, ScriptLimits, closed_in_exec,
 };
@@ -27,7 +27,7 @@ impl Call<'_> {
         let env = self.env();
         match obstacle {
             None => {
-                let mode = Mode::Nested { session: self.mode.session() };
+                let mode = CallMode::Nested { session: self.mode.session() };
                 let (view, out) = (&mut self.view, self.reply.output());
                 nested(env, self.caller, view, (command, request), mode, out);
             }
@@ -57,7 +57,7 @@ impl Call<'_> {
     /// Executes a command that was checked for a script, and writes the reply to `out`.
     #[cfg(feature = "lua")]
     pub(crate) fn execute_for_script(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
-        let (env, mode) = (self.env(), Mode::Nested { session: self.mode.session() });
+        let (env, mode) = (self.env(), CallMode::Nested { session: self.mode.session() });
         nested(env, self.caller, &mut self.view, (command, request), mode, out);
     }
 
@@ -96,7 +96,7 @@ pub(super) fn nested(
     caller: &mut Caller,
     view: &mut View<'_>,
     (command, request): (&'static CommandSpec, Request<'_>),
-    mode: Mode<'_>,
+    mode: CallMode<'_>,
     out: &mut Output,
 ) {
     let mut hashes = Hashes::new();

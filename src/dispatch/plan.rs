@@ -3,7 +3,7 @@
 use crate::dispatch::Call;
 use crate::resp::{Batch, Request};
 use crate::spec::{BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Names};
-use crate::store::{Element, Store};
+use crate::store::{PrefetchElement, Store};
 
 /// Commands and key hashes of the requests of a batch.
 #[derive(Default)]
@@ -24,13 +24,13 @@ struct Step {
 
 /// Requests of a batch from a certain one on, with their plan. They are numbered as in the plan.
 #[derive(Clone, Copy)]
-pub(crate) struct Planned<'b> {
+pub(crate) struct PlannedRequests<'b> {
     batch: &'b Batch,
     first: usize,
     plan: &'b Plan,
 }
 
-impl<'b> Planned<'b> {
+impl<'b> PlannedRequests<'b> {
     #[inline]
     pub(super) fn request(self, index: usize) -> Request<'b> {
         self.batch.get(self.first + index)
@@ -70,9 +70,9 @@ impl<'b> Planned<'b> {
 }
 
 /// Consecutive requests of a batch that have the same command.
-pub(super) struct Run<'r> {
+pub(super) struct RequestRun<'r> {
     pub(super) command: &'static CommandSpec,
-    pub(super) planned: Planned<'r>,
+    pub(super) planned: PlannedRequests<'r>,
     /// Number of the first request to be executed; afterwards, of the last one that was executed.
     pub(super) index: &'r mut usize,
     /// True if the requests after it may be executed with it.
@@ -81,25 +81,25 @@ pub(super) struct Run<'r> {
     pub(super) locks: Option<&'r [u64]>,
 }
 
-impl<'r> Run<'r> {
+impl<'r> RequestRun<'r> {
     /// Begins a run with a request of this command. Further requests may follow unless the command needs work or a
     /// check after each call.
     #[inline]
-    pub(super) fn begin(planned: Planned<'r>, index: &'r mut usize, command: &'static CommandSpec) -> Self {
+    pub(super) fn begin(planned: PlannedRequests<'r>, index: &'r mut usize, command: &'static CommandSpec) -> Self {
         let may_go_on = command.flags & (CONTROL | BLOCKING | EXCLUSIVE) == 0;
-        Run { command, planned, index, may_go_on, locks: None }
+        RequestRun { command, planned, index, may_go_on, locks: None }
     }
 
     /// Reduces a run to its first request.
     pub(super) fn alone(self) -> Self {
-        Run { may_go_on: false, ..self }
+        RequestRun { may_go_on: false, ..self }
     }
 }
 
 impl Plan {
     /// Returns the requests of a batch from request `first` on, from which this plan was made.
-    pub(crate) fn of<'b>(&'b self, batch: &'b Batch, first: usize) -> Planned<'b> {
-        Planned { batch, first, plan: self }
+    pub(crate) fn of<'b>(&'b self, batch: &'b Batch, first: usize) -> PlannedRequests<'b> {
+        PlannedRequests { batch, first, plan: self }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -125,13 +125,13 @@ impl Plan {
         &self,
         batch: &'r Batch,
         first: usize,
-    ) -> impl Iterator<Item = Element<'r>> + use<'_, 'r> {
+    ) -> impl Iterator<Item = PrefetchElement<'r>> + use<'_, 'r> {
         let requests = self.steps.iter().enumerate();
         requests.flat_map(move |(index, step)| {
             let named = step.command.filter(|command| command.has_elements());
             let named = named.and_then(|command| Some((command, *self.hashes_of(index).first()?)));
             named.into_iter().flat_map(move |(command, key)| {
-                command.elements_of(batch.get(first + index)).map(move |text| Element { key, text })
+                command.elements_of(batch.get(first + index)).map(move |text| PrefetchElement { key, text })
             })
         })
     }

@@ -87,7 +87,7 @@ fn record_if_slow(
         return;
     }
     let args = visible(command, request);
-    let entry = slow_log::Entry {
+    let entry = slow_log::SlowLogEntry {
         id: 0,
         unix_s: namespace.clock.wall_us().div_euclid(1_000_000),
         duration_us,

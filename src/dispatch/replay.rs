@@ -10,13 +10,13 @@ use tracing::warn;
 use crate::client::caller::Caller;
 use crate::client::info::Peer;
 use crate::dispatch::Env;
-use crate::dispatch::call::Mode;
+use crate::dispatch::call::CallMode;
 use crate::dispatch::nested::nested;
 use crate::dispatch::plan::find;
 #[cfg(feature = "internals")]
 use crate::dispatch::{Handlers, effects};
 use crate::namespace::Namespace;
-use crate::resp::{Batch, Codec, Limits, Output, OwnedRequest, Request};
+use crate::resp::{Batch, Codec, Output, OwnedRequest, Request, RequestLimits};
 use crate::spec::marks::{EXECUTES_QUEUE, HEALTH_CHECK, OF_LINK, OPENS_QUEUE, PUBLISHES, SELECTS_DB};
 use crate::spec::{CommandSpec, Marks, Names, Renames};
 #[cfg(feature = "internals")]
@@ -126,7 +126,7 @@ impl Replay {
         let info = namespace.clients.unlisted(namespace.clock.now());
         Replay {
             caller: Caller::new(info, &namespace.acl),
-            codec: Codec::new(Limits { bulk_len_max: isize::MAX as usize, authenticated: true }),
+            codec: Codec::new(RequestLimits { bulk_len_max: isize::MAX as usize, authenticated: true }),
             is_of_primary: false,
             queue: None,
             replayed: Replayed { commands: 0, failed: 0 },
@@ -263,7 +263,7 @@ impl Replay {
             return Ok(());
         }
         let mut out = Output::new();
-        nested(env, &mut self.caller, view, (command, request), Mode::Replay, &mut out);
+        nested(env, &mut self.caller, view, (command, request), CallMode::Replay, &mut out);
         env.namespace.store.take_unlogged_locks(); // their records follow in the log
         let has_failed = out.as_slice().is_some_and(|reply| reply.starts_with(b"-"));
         self.replayed.commands += 1;

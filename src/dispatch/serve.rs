@@ -11,8 +11,8 @@ use std::collections::{HashSet, VecDeque};
 use crate::acl::Context;
 use crate::client::engine::StagedCall;
 use crate::client::outbox::NUDGE;
-use crate::client::registry::{Blocked, BlockedCall, Blocking, Grant, Unblocked, Wait};
-use crate::dispatch::call::{Call, Mode};
+use crate::client::registry::{Blocked, BlockedCall, Blocking, ClientWait, Grant, Unblocked};
+use crate::dispatch::call::{Call, CallMode};
 use crate::dispatch::declared::keys_of;
 use crate::dispatch::gate::{Admission, Obstacle, WAKE_CHECKS};
 use crate::dispatch::run::{refuse, run_again};
@@ -25,7 +25,7 @@ use crate::spec::{CommandSpec, WRITE};
 use crate::store::entry::Entry;
 use crate::store::value::{List, SortedSet, Type};
 use crate::store::{
-    Cx, GateGuard, HeldLock, Key, LockMode, LockWaiter, Lookup, NEVER, Origin, Policy, View, Waiter, first_of,
+    Cx, EvictionPolicy, GateGuard, HeldLock, Key, LockMode, LockWaiter, Lookup, NEVER, Origin, View, Waiter, first_of,
 };
 use crate::time::clock::Now;
 
@@ -136,7 +136,7 @@ fn wake_some(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env
         while rest > 0
             && let Some(waiter) = next
         {
-            let hashes = Wait::of(&waiter).and_then(|wait| wait.call(|call| call.hashes.clone()));
+            let hashes = ClientWait::of(&waiter).and_then(|wait| wait.call(|call| call.hashes.clone()));
             let mut view = guard.view(db, hashes.as_deref().unwrap_or(&[key.hash]), cx);
             if view.is_closed() {
                 return;
@@ -454,11 +454,11 @@ fn serve_client(
     rest: &mut usize,
 ) -> bool {
     let (mut is_covered, cx) = (true, view.cx());
-    let Some(wait) = Wait::of(waiter) else { return true };
+    let Some(wait) = ClientWait::of(waiter) else { return true };
     if let Some(engine) = env.namespace.engine()
         && wait.call(|call| call.command.flags & WRITE != 0) == Some(true)
     {
-        if let Some(wait) = Wait::shared(waiter) {
+        if let Some(wait) = ClientWait::shared(waiter) {
             engine.repeat(wait);
         }
         *rest -= 1;
@@ -484,7 +484,7 @@ fn admit(blocked: &mut BlockedCall, now: Now, env: Env<'_>) -> Result<()> {
     let BlockedCall { command, request, caller, .. } = blocked;
     let Env { namespace, config, .. } = env;
     let memory_account = namespace.store.memory_account();
-    let evicts = config.maxmemory_policy != Policy::Noeviction;
+    let evicts = config.maxmemory_policy != EvictionPolicy::Noeviction;
     caller.is_short_of_memory = !evicts && memory_account.has_limit() && memory_account.is_over();
     let (command, request) = (*command, request.as_request());
     let admission = Admission { namespace, config, caller, session: None, command, request, now, script: None };
@@ -519,7 +519,11 @@ fn admit_again(blocked: &mut BlockedCall, now: Now, env: Env<'_>) -> Option<std:
 
 /// Returns the call of a blocked client for an engine to execute again; `None` if the client is not blocked any more,
 /// or has got the error of a failed check.
-pub(crate) fn readmit(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait) -> Option<Box<StagedCall>> {
+pub(crate) fn readmit(
+    namespace: &Namespace,
+    handlers: &'static Handlers,
+    wait: &ClientWait,
+) -> Option<Box<StagedCall>> {
     let mut found = None;
     Env::with_present(namespace, handlers, 0, |env| {
         wait.answer(|blocking| {
@@ -538,7 +542,7 @@ pub(crate) fn readmit(namespace: &Namespace, handlers: &'static Handlers, wait: 
 }
 
 /// Answers a blocked client whose call an engine has executed.
-pub(crate) fn answer_staged(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait, reply: Output) {
+pub(crate) fn answer_staged(namespace: &Namespace, handlers: &'static Handlers, wait: &ClientWait, reply: Output) {
     let mut reply = Some(reply);
     Env::with_present(namespace, handlers, 0, |env| {
         wait.answer(|blocking| {
@@ -556,7 +560,7 @@ pub(crate) fn answer_staged(namespace: &Namespace, handlers: &'static Handlers, 
 pub(crate) fn grant_staged(
     namespace: &Namespace,
     handlers: &'static Handlers,
-    wait: &Wait,
+    wait: &ClientWait,
     (fence, until_ms): (i64, u64),
 ) -> bool {
     let mut is_allowed = false;
@@ -579,7 +583,7 @@ pub(crate) fn grant_staged(
 
 /// Repeats, with the mirror locked, the call of a client that an engine has queued for a lock, to see whether the call
 /// fails. Returns its reply then; no other task answers the client any more in that case.
-pub(crate) fn examine_queued(namespace: &Namespace, handlers: &'static Handlers, wait: &Wait) -> Option<Output> {
+pub(crate) fn examine_queued(namespace: &Namespace, handlers: &'static Handlers, wait: &ClientWait) -> Option<Output> {
     let (mut found, cx) = (None, Cx::new(namespace.clock.now(), Origin::HOST));
     Env::with_present(namespace, handlers, 0, |env| {
         let mut hold = namespace.store.exclusive();
@@ -632,7 +636,7 @@ fn execute(view: &mut View<'_>, blocked: &mut BlockedCall, env: Env<'_>) -> Outc
     let cx = Cx { now: view.now(), origin: Origin::Client(caller.info.id), lookup };
     let (mut out, mut next) = (Output::new(), Next::Done);
     let view = view.lend(caller.db, cx);
-    let (invocation, mode) = ((*command, request.as_request(), &hashes[..]), Mode::Retry { next: &mut next });
+    let (invocation, mode) = ((*command, request.as_request(), &hashes[..]), CallMode::Retry { next: &mut next });
     let mut call = Call::new(env, caller, view, invocation, mode, &mut out);
     *spent_ns += run_again(&mut call);
     effects::log_outermost(&mut call);

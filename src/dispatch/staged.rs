@@ -13,7 +13,7 @@ use crate::client::engine::{Engine, KEYS_MAX, StagedCall, StagedOutcome};
 use crate::client::registry::{Suspended, Unblocked};
 use crate::client::session::{Client, Session};
 use crate::client::staged::Staged;
-use crate::dispatch::call::{Call, Continuation, Mode};
+use crate::dispatch::call::{Call, CallMode, Continuation};
 use crate::dispatch::declared::{is_repeatable, keys_of, needs_all_keys};
 use crate::dispatch::denials::record_denial;
 use crate::dispatch::gate::{Admission, Obstacle, STAGED_CHECKS, declares_writes};
@@ -383,7 +383,7 @@ pub(crate) fn run_staged(
     caller.staged = Some(Box::new(Staged { keys: keys.clone(), given_fences, ..Staged::default() }));
     let mut session = transaction.clone().map(Session::of_transaction);
     let (mut suspended, is_again) = (None, again.is_some());
-    let mode = Mode::Staged { session: session.as_mut(), suspended: &mut suspended, again };
+    let mode = CallMode::Staged { session: session.as_mut(), suspended: &mut suspended, again };
     let (db, cx) = (caller.db, view.cx());
     let view = view.lend(db, Cx { lookup: Lookup::allowed(!caller.info.flags.is_no_touch()), ..cx });
     let mut call = Call::new(env, &mut caller, view, (command, request, &hashes), mode, out);

@@ -4,7 +4,7 @@
 use crate::acl::Context;
 use crate::client::caller::Caller;
 use crate::dispatch::batch::end_call;
-use crate::dispatch::call::Mode;
+use crate::dispatch::call::CallMode;
 use crate::dispatch::gate::{Admission, CHECKS, Obstacle, busy};
 use crate::dispatch::plan::find;
 use crate::dispatch::run::run;
@@ -138,7 +138,7 @@ impl<'n> Attempt<'n> {
             env.timer.begin_now();
             let record_from_ns = post_call::record_from_ns(namespace, caller, env.config);
             env.timer.set_recording(record_from_ns, env.config.latency_tracking);
-            let mode = Mode::Nested { session: None };
+            let mode = CallMode::Nested { session: None };
             let mut call = Call::new(env, caller, view, (command, request, &hashes), mode, &mut out);
             if last.is_ok() {
                 run(&mut call);

@@ -34,7 +34,7 @@ pub enum Wait<'a> {
     Replica(&'a mut NewReplica),
     /// The client's entry into another namespace, where the next step is executed; if it is refused, the step is
     /// executed here.
-    Entry(&'a mut Entry),
+    Entry(&'a mut NamespaceEntry),
 }
 
 /// A private namespace that is to be created as a replica.
@@ -46,7 +46,7 @@ pub struct NewReplica {
 }
 
 /// A client's entry into another namespace.
-pub struct Entry {
+pub struct NamespaceEntry {
     /// Namespace to be entered.
     pub destination: Destination,
     /// Reason for which the entry was refused, once it was.

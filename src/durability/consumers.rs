@@ -14,7 +14,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 use tracing::{info, warn};
 
-use crate::client::replica::{Part, Waiting};
+use crate::client::replica::{SyncPart, WaitingReplica};
 use crate::namespace::Namespace;
 use crate::persist::LogReader;
 use crate::persist::disk::{Disk, DiskFile, write_all};
@@ -44,7 +44,7 @@ pub(super) struct Consumers<'n> {
 }
 
 struct Consumer {
-    parts: Sender<Part>,
+    parts: Sender<SyncPart>,
     name: String,
     /// The position in the snapshot from which on it gets its bytes from the file, if it is behind.
     behind_from: Option<u64>,
@@ -81,10 +81,10 @@ impl<'n> Consumers<'n> {
     }
 
     /// Adds a replica, and tells it the position at which the log continues behind the snapshot.
-    pub(super) fn begin(&mut self, Waiting { replica, parts, .. }: Waiting, reader: LogReader, id: &str) {
+    pub(super) fn begin(&mut self, WaitingReplica { replica, parts, .. }: WaitingReplica, reader: LogReader, id: &str) {
         let is_old = replica.is_old.load(Relaxed);
         let line = if is_old { String::new() } else { format!("+FULLRESYNC {id} {}\r\n", reader.position()) };
-        if parts.blocking_send(Part::Begin(line.into(), reader)).is_ok() {
+        if parts.blocking_send(SyncPart::Begin(line.into(), reader)).is_ok() {
             self.consumers.push(Consumer { parts, name: replica.shown_name(), behind_from: None });
         }
     }
@@ -97,7 +97,7 @@ impl<'n> Consumers<'n> {
         let mut consumers = std::mem::take(&mut self.consumers);
         consumers.retain_mut(|consumer| match consumer.behind_from {
             Some(_) => !consumer.parts.is_closed(),
-            None => match self.offer(consumer, Part::Bytes(bytes.clone())) {
+            None => match self.offer(consumer, SyncPart::Bytes(bytes.clone())) {
                 Sent::Gone => false,
                 Sent::Done => true,
                 Sent::Behind => {
@@ -135,7 +135,7 @@ impl<'n> Consumers<'n> {
     pub(super) fn end(mut self, waits: bool) -> io::Result<()> {
         for mut consumer in std::mem::take(&mut self.consumers) {
             if consumer.behind_from.is_none() {
-                match self.offer(&mut consumer, Part::End { waits }) {
+                match self.offer(&mut consumer, SyncPart::End { waits }) {
                     Sent::Done | Sent::Gone => continue,
                     Sent::Behind => consumer.behind_from = Some(self.len),
                 }
@@ -163,14 +163,14 @@ impl<'n> Consumers<'n> {
         let opened: io::Result<Vec<_>> = self.consumers.iter().map(|_| self.disk.read(&self.path)).collect();
         let _ = self.disk.remove(&self.path); // an open file can still be read
         for (consumer, (content, _)) in std::mem::take(&mut self.consumers).into_iter().zip(opened?) {
-            let line = Some(Part::File(format!("${len}\r\n").into()));
+            let line = Some(SyncPart::File(format!("${len}\r\n").into()));
             Rest { line, content, left: len, waits: false }.send_by_thread(consumer, self.namespace)?;
         }
         Ok(())
     }
 
     /// Tries to send a part to a replica that is not behind.
-    fn offer(&mut self, consumer: &mut Consumer, mut part: Part) -> Sent {
+    fn offer(&mut self, consumer: &mut Consumer, mut part: SyncPart) -> Sent {
         loop {
             part = match consumer.parts.try_send(part) {
                 Ok(()) => return Sent::Done,
@@ -229,7 +229,7 @@ impl<'n> Consumers<'n> {
 /// The rest of a synchronisation for one replica.
 struct Rest {
     /// The line before the bytes, if there is one.
-    line: Option<Part>,
+    line: Option<SyncPart>,
     content: Box<dyn Read + Send>,
     left: u64,
     waits: bool,
@@ -249,7 +249,7 @@ impl Rest {
         thread::Builder::new().name("synchronize".into()).spawn(send).map(drop)
     }
 
-    fn send(self, target: &Sender<Part>) -> io::Result<()> {
+    fn send(self, target: &Sender<SyncPart>) -> io::Result<()> {
         let Rest { line, mut content, mut left, waits } = self;
         let send = |part| target.blocking_send(part).map_err(|_| gone());
         line.map_or(Ok(()), send)?;
@@ -257,9 +257,9 @@ impl Rest {
             let mut part = vec![0; PART_LEN.min(usize::try_from(left).unwrap_or(PART_LEN))];
             content.read_exact(&mut part)?;
             left -= part.len() as u64;
-            send(Part::Bytes(part.into()))?;
+            send(SyncPart::Bytes(part.into()))?;
         }
-        send(Part::End { waits })
+        send(SyncPart::End { waits })
     }
 }
 

@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::dispatch::Env;
 use crate::dispatch::replay::Replay;
-use crate::durability::worker::Worker;
+use crate::durability::worker::FilesWorker;
 use crate::persist::aof::Moment;
 use crate::resp::{write_command, write_select};
 use crate::store::{Cx, HeldLock, Origin, ValueRef, View, lock_text};
@@ -58,7 +58,7 @@ pub(super) fn step_ms(last: &Moment, next: &Moment) -> i64 {
     if (-DRIFT_MAX_MS..=DRIFT_MAX_MS).contains(&step_ms) { 0 } else { step_ms }
 }
 
-impl Worker {
+impl FilesWorker {
     pub(super) fn moment(&self) -> Moment {
         Moment::present(&*self.disk, &self.namespace.clock)
     }
@@ -126,7 +126,7 @@ impl Worker {
     }
 }
 
-impl Worker {
+impl FilesWorker {
     /// Restores a lock from its text, with the deadlines of its holders moved.
     fn move_lock(&self, (db, key): (usize, &[u8]), text: &[u8], by_ms: i64, view: &mut View<'_>) {
         let key = self.namespace.store.key(key);

@@ -1,7 +1,7 @@
 //! Time of the next automatic snapshot.
 
 use crate::config::SavePoint;
-use crate::persist::Figures;
+use crate::persist::FileFigures;
 use crate::time::clock::Now;
 
 /// Pause after a failed save before the next, in milliseconds.
@@ -43,7 +43,13 @@ impl Due {
     }
 
     /// Returns the save point that is reached after `changes` changes, if there is one.
-    pub(super) fn save(&self, points: &[SavePoint], figures: &Figures, changes: u64, now: Now) -> Option<SavePoint> {
+    pub(super) fn save(
+        &self,
+        points: &[SavePoint],
+        figures: &FileFigures,
+        changes: u64,
+        now: Now,
+    ) -> Option<SavePoint> {
         let has_failed = self.has_failed || figures.saves.error.is_some();
         let is_put_off = has_failed && now.mono_ms().saturating_sub(self.tried_ms) < RETRY_MS;
         let age_s = now.wall_ms().saturating_sub(figures.saved_ms).div_euclid(1000);
@@ -55,7 +61,7 @@ impl Due {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::persist::Outcome;
+    use crate::persist::JobOutcome;
 
     const POINTS: [SavePoint; 2] = [SavePoint { seconds: 60, changes: 1 }, SavePoint { seconds: 5, changes: 100 }];
 
@@ -63,13 +69,13 @@ mod tests {
         Now::at_ms(ms, ms as i64)
     }
 
-    fn due(figures: &Figures, changes: u64, now_ms: u64) -> Option<u64> {
+    fn due(figures: &FileFigures, changes: u64, now_ms: u64) -> Option<u64> {
         Due::default().save(&POINTS, figures, changes, at(now_ms)).map(|point| point.seconds)
     }
 
     #[test]
     fn a_save_point_is_reached_by_its_changes_after_its_seconds() {
-        let figures = Figures::default();
+        let figures = FileFigures::default();
         for (changes, now_ms, expected) in [
             (0, 1_000_000, None),
             (1, 60_999, None),
@@ -84,9 +90,9 @@ mod tests {
 
     #[test]
     fn a_failed_save_is_tried_again_after_five_seconds() {
-        let saves = Outcome { error: Some("No space left on device".into()), ..Outcome::default() };
-        let figures = Figures { saves, ..Figures::default() };
-        for (figures, has_failed) in [(figures, false), (Figures::default(), true)] {
+        let saves = JobOutcome { error: Some("No space left on device".into()), ..JobOutcome::default() };
+        let figures = FileFigures { saves, ..FileFigures::default() };
+        for (figures, has_failed) in [(figures, false), (FileFigures::default(), true)] {
             let due = Due { tried_ms: 100_000, has_failed, ..Due::default() };
             assert_eq!(due.save(&POINTS, &figures, 1, at(104_999)), None);
             assert!(due.save(&POINTS, &figures, 1, at(105_000)).is_some());

@@ -8,21 +8,21 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tracing::{info, warn};
 
-use crate::client::replica::{Waiting, Wanted};
+use crate::client::replica::{WaitingReplica, WantedData};
 use crate::dispatch::texts;
 use crate::durability::consumers::{Consumers, PART_LEN};
 use crate::durability::save::{head, snapshot_options, totals, unfinished};
-use crate::durability::worker::Worker;
+use crate::durability::worker::FilesWorker;
 use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
 use crate::persist::disk::write_all;
-use crate::persist::snapshot::{Form, Snapshot, SnapshotOptions, Written, write_without_keys};
-use crate::persist::{LogReader, Purpose};
+use crate::persist::snapshot::{Snapshot, SnapshotForm, SnapshotOptions, WrittenSnapshot, write_without_keys};
+use crate::persist::{LogReader, ReaderPurpose};
 use crate::rdb;
 use crate::rdb::file::FileOptions;
 use crate::text::system_text;
 
-impl Worker {
+impl FilesWorker {
     /// Returns true if there are replicas, or some may reconnect.
     pub(super) fn serves_replicas(&self) -> bool {
         !self.namespace.replicas.is_empty() || self.namespace.log.has_backlog()
@@ -51,7 +51,7 @@ impl Worker {
     }
 
     /// Writes a snapshot for replicas; returns its length. Some replicas may not have received all of it on return.
-    fn send_snapshot(&mut self, wanted: Wanted, waiting: Vec<Waiting>) -> io::Result<u64> {
+    fn send_snapshot(&mut self, wanted: WantedData, waiting: Vec<WaitingReplica>) -> io::Result<u64> {
         let (namespace, config) = (self.namespace.clone(), self.namespace.settings.current());
         let is_streamed =
             config.repl_diskless_sync && waiting.iter().all(|waiting| waiting.replica.has_eof.load(Relaxed));
@@ -101,7 +101,7 @@ impl Worker {
 }
 
 /// Begins a snapshot, and `count` readers of the log behind it.
-fn cut(namespace: &Namespace, wanted: Wanted, count: usize) -> (Data<'_>, Vec<LogReader>) {
+fn cut(namespace: &Namespace, wanted: WantedData, count: usize) -> (Data<'_>, Vec<LogReader>) {
     let (config, begun) = (namespace.settings.current(), namespace.clock.now());
     let mut held = namespace.store.exclusive();
     let databases = if wanted.keys { totals(&mut held, begun) } else { Vec::new() };
@@ -109,11 +109,11 @@ fn cut(namespace: &Namespace, wanted: Wanted, count: usize) -> (Data<'_>, Vec<Lo
     // version than the lowest.
     let has_field_ttl = databases.iter().any(|(_, totals)| totals.with_field_ttl > 0);
     let version = if has_field_ttl { rdb::VERSION_7_4 } else { rdb::VERSION };
-    let form = Form::File(FileOptions { version, compresses: config.rdbcompression }, config.rdbchecksum);
+    let form = SnapshotForm::File(FileOptions { version, compresses: config.rdbcompression }, config.rdbchecksum);
     let options = SnapshotOptions { form, ..snapshot_options(&config) };
     let libraries = if wanted.libraries { texts::libraries(namespace) } else { Arc::default() };
     namespace.keep_backlog();
-    let readers = (0..count).map(|_| namespace.log.reader(Purpose::Replicate)).collect();
+    let readers = (0..count).map(|_| namespace.log.reader(ReaderPurpose::Replicate)).collect();
     let place = namespace.place();
     let keys = wanted.keys.then(|| Snapshot::cut(&namespace.store, &mut held, options, begun));
     drop(held);
@@ -130,7 +130,7 @@ fn cut(namespace: &Namespace, wanted: Wanted, count: usize) -> (Data<'_>, Vec<Lo
 pub(crate) fn copy(namespace: &Namespace) -> io::Result<(Vec<u8>, LogReader)> {
     let _alone = namespace.persistence.alone();
     namespace.persistence.begin_job();
-    let (data, mut readers) = cut(namespace, Wanted::ALL, 1);
+    let (data, mut readers) = cut(namespace, WantedData::ALL, 1);
     let reader = readers.pop().ok_or(io::ErrorKind::NotFound)?;
     let mut file = Vec::new();
     let written = data.write(&mut |bytes| {
@@ -146,11 +146,11 @@ struct Data<'s> {
     namespace: &'s Namespace,
     keys: Option<Snapshot<'s>>,
     head: MarkedBytes,
-    form: Form,
+    form: SnapshotForm,
 }
 
 impl Data<'_> {
-    fn write(self, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<Written> {
+    fn write(self, out: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<WrittenSnapshot> {
         let (namespace, version) = (self.namespace, self.form.version());
         let written = match self.keys {
             Some(keys) => keys.write(self.head, &namespace.clock, namespace.persistence.cancelled(), out, &|_| {}),

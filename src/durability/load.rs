@@ -12,15 +12,15 @@ use tracing::{info, warn};
 
 use crate::dispatch::texts;
 use crate::durability::deadlines::step_ms;
-use crate::durability::progress::Progress;
+use crate::durability::progress::LoadProgress;
 use crate::durability::save::{CUT_AT, HISTORY, LAST_FENCE, POSITION, STREAM_DB};
-use crate::durability::worker::Worker;
+use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
-use crate::namespace::history::{ID_LEN, Place};
+use crate::namespace::history::{HistoryPosition, ID_LEN};
 use crate::persist::Loading;
 use crate::persist::aof::Moment;
 use crate::persist::disk::sync_found;
-use crate::rdb::file::{FileReader, Item, ReadOptions, RetiredFence, Usage};
+use crate::rdb::file::{FileItem, FileReader, ReadOptions, RetiredFence, Usage};
 use crate::resp::parse_int;
 use crate::store::entry::Entry;
 use crate::store::fences::Retired;
@@ -64,7 +64,7 @@ pub(super) struct Adding<'s> {
 
 /// Numbers of keys loaded from a file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Loaded {
+pub(super) struct LoadedKeys {
     pub(super) keys: u64,
     pub(super) expired: u64,
 }
@@ -74,7 +74,7 @@ pub(super) struct RdbContent<R> {
     /// Time of the cut, if the file has it.
     pub(super) cut_at: Option<Moment>,
     /// The replication ID and offset of the data, if the file has them.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<HistoryPosition>,
     /// The database that is selected in the replication stream behind the data.
     pub(super) stream_db: usize,
     /// Source codes of the libraries of functions.
@@ -85,10 +85,10 @@ pub(super) struct RdbContent<R> {
     pub(super) rest: R,
 }
 
-impl Worker {
+impl FilesWorker {
     /// Loads the snapshot file, if there is one; returns the replication ID and offset of the data, if the file has
     /// them.
-    pub(super) fn load_snapshot(&self, duplicates: Duplicates) -> Result<Option<Option<Place>>, String> {
+    pub(super) fn load_snapshot(&self, duplicates: Duplicates) -> Result<Option<Option<HistoryPosition>>, String> {
         let config = self.namespace.settings.current();
         let Some(name) = &config.dbfilename else { return Ok(None) };
         let path = config.dir.join(name);
@@ -149,7 +149,7 @@ impl Worker {
         let mut content = Content { keys_max, ..Content::default() };
         let added = thread::scope(|scope| {
             let (send, batches) = mpsc::sync_channel(BATCHES_AHEAD);
-            let (loaded, is_followed) = (Loaded::default(), self.log.is_some());
+            let (loaded, is_followed) = (LoadedKeys::default(), self.log.is_some());
             let add = move || KeyAdder { namespace, store, now, rules: adding, is_followed, loaded }.add_all(batches);
             let thread = thread::Builder::new().name("load".into()).spawn_scoped(scope, add);
             let thread = thread.map_err(|cause| system_text(&cause))?;
@@ -160,7 +160,7 @@ impl Worker {
             read.and(added)
         });
         let loaded = added.map_err(|reason| named(&reason))?;
-        let (Loaded { keys, expired }, empty) = (loaded, content.empty);
+        let (LoadedKeys { keys, expired }, empty) = (loaded, content.empty);
         info!("Done loading RDB, keys loaded: {keys}, keys expired: {expired}, empty keys skipped: {empty}.");
         if !content.libraries.is_empty() && adding.beside.is_none() {
             let added = texts::add_libraries(namespace, &content.libraries, adding.duplicates == Duplicates::Replace);
@@ -168,7 +168,7 @@ impl Worker {
         }
         let end = reader.offset();
         let (Content { cut_at, history, position, stream_db, libraries, .. }, rest) = (content, reader.into_rest());
-        let place = history.zip(position).map(|(id, position)| Place { id, position, db: stream_db });
+        let place = history.zip(position).map(|(id, position)| HistoryPosition { id, position, db: stream_db });
         Ok(RdbContent { cut_at, place, stream_db, libraries, end, rest })
     }
 
@@ -181,7 +181,7 @@ impl Worker {
         into: (&Store, u32),
     ) -> Result<(), String> {
         let namespace = &*self.namespace;
-        let (mut is_over, mut progress, present) = (false, Progress::new(&namespace.clock), self.moment());
+        let (mut is_over, mut progress, present) = (false, LoadProgress::new(&namespace.clock), self.moment());
         while !is_over {
             if namespace.persistence.cancelled().load(Relaxed) {
                 return Err("the server was stopped while it loaded its data".into());
@@ -258,52 +258,53 @@ impl Content {
     ) -> Result<bool, String> {
         while batch.keys.len() + batch.retired.len() < BATCH {
             match reader.read().map_err(|error| error.to_string())? {
-                Item::Entry { entry, usage, fence, lock } => {
+                FileItem::Entry { entry, usage, fence, lock } => {
                     let hash = store.hash(entry.key());
                     batch.keys.push(Key { db: self.db, hash, entry, usage, fence, lock });
                 }
                 // Clients cannot write to a database that does not exist.
-                Item::RetiredFence(retired) if !store.may_use(usize::try_from(retired.db).unwrap_or(usize::MAX)) => {}
-                Item::RetiredFence(retired) => {
+                FileItem::RetiredFence(retired)
+                    if !store.may_use(usize::try_from(retired.db).unwrap_or(usize::MAX)) => {}
+                FileItem::RetiredFence(retired) => {
                     let removed_ms = retired.removed_ms.saturating_add(self.step_ms);
                     batch.retired.push(RetiredFence { removed_ms, ..retired });
                 }
-                Item::Select(db) if store.may_use(usize::try_from(db).unwrap_or(usize::MAX)) => {
+                FileItem::Select(db) if store.may_use(usize::try_from(db).unwrap_or(usize::MAX)) => {
                     self.db = db as usize;
                 }
-                Item::Select(db) => {
+                FileItem::Select(db) => {
                     return Err(format!("it has keys of database {db}, and 'databases' is {databases}"));
                 }
-                Item::Aux { key, value } if *key == *LAST_FENCE => {
+                FileItem::Aux { key, value } if *key == *LAST_FENCE => {
                     parse_int(&value).into_iter().for_each(|fence| namespace.lock_holders.continue_after(fence));
                 }
-                Item::Aux { key, value } if *key == *CUT_AT => {
+                FileItem::Aux { key, value } if *key == *CUT_AT => {
                     self.cut_at = Moment::parse(&value);
                     self.step_ms = self.cut_at.as_ref().map_or(0, |cut_at| step_ms(cut_at, present));
                 }
-                Item::Aux { key, value } if *key == *STREAM_DB => {
+                FileItem::Aux { key, value } if *key == *STREAM_DB => {
                     self.stream_db = parse_int(&value).and_then(|db| usize::try_from(db).ok()).unwrap_or(0);
                 }
-                Item::Aux { key, value } if *key == *POSITION => {
+                FileItem::Aux { key, value } if *key == *POSITION => {
                     self.position = parse_int(&value).and_then(|position| u64::try_from(position).ok());
                 }
-                Item::Aux { key, value } if *key == *HISTORY && value.len() == ID_LEN => {
+                FileItem::Aux { key, value } if *key == *HISTORY && value.len() == ID_LEN => {
                     self.history = String::from_utf8(value.into()).ok();
                 }
-                Item::Aux { .. } => {}
-                Item::Resize { keys, with_ttl } => {
+                FileItem::Aux { .. } => {}
+                FileItem::Resize { keys, with_ttl } => {
                     // Keys with a deadline may have expired. A damaged file has no more keys than fit in it.
                     let keys = keys.saturating_sub(with_ttl).min(self.keys_max);
                     let mut hold = store.hold(1);
                     let cx = Cx::new(namespace.clock.now(), Origin::Replay);
                     hold.view(0, &[], cx).reserve(self.db, keys as usize);
                 }
-                Item::Library(code) => self.libraries.push(code.into()),
-                Item::Skipped { key } => {
+                FileItem::Library(code) => self.libraries.push(code.into()),
+                FileItem::Skipped { key } => {
                     info!("skipping empty key: {}", key.escape_ascii());
                     self.empty += 1;
                 }
-                Item::End { is_checked } => {
+                FileItem::End { is_checked } => {
                     if !is_checked {
                         info!("The RDB file has no checksum, or none is wanted: not checked");
                     }
@@ -324,12 +325,12 @@ struct KeyAdder<'n> {
     /// True if replicas or the append-only file may have the same keys, and so have to be told of a deleted one: an
     /// expired key is added then, and deleted by the sweeper, which logs that.
     is_followed: bool,
-    loaded: Loaded,
+    loaded: LoadedKeys,
 }
 
 impl KeyAdder<'_> {
     /// Adds the keys of all batches.
-    fn add_all(mut self, batches: Receiver<Batch>) -> Result<Loaded, String> {
+    fn add_all(mut self, batches: Receiver<Batch>) -> Result<LoadedKeys, String> {
         let now = self.now;
         let cx = || Cx::new(now, Origin::Replay);
         for batch in batches {
@@ -344,7 +345,7 @@ impl KeyAdder<'_> {
             }
             let mut view = hold.view(0, &[], cx());
             batch.retired.into_iter().for_each(|retired| self.add_retired(&mut view, &retired));
-            let Loaded { keys, expired } = self.loaded;
+            let LoadedKeys { keys, expired } = self.loaded;
             self.namespace.persistence.update(|figures| (figures.keys_loaded, figures.keys_expired) = (keys, expired));
         }
         Ok(self.loaded)

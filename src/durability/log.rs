@@ -10,12 +10,12 @@ use crate::client::outbox::EVICTED;
 use crate::durability::log_file::{LogFile, annotations};
 use crate::durability::log_load::LoadedLog;
 use crate::durability::save::Saved;
-use crate::durability::worker::Worker;
+use crate::durability::worker::FilesWorker;
 use crate::namespace::files::SaveFailure;
 use crate::persist::aof::{
-    Annotations, AofDir, AofError, AofOptions, Policy, Stamp, Start, Writer, read_clocks, spawn,
+    Annotations, AofDir, AofError, AofOptions, FsyncPolicy, Stamp, Start, Writer, read_clocks, spawn,
 };
-use crate::persist::{Job, LogReader, Order, Purpose};
+use crate::persist::{Job, LogReader, Order, ReaderPurpose};
 use crate::text::system_text;
 use crate::time::clock::Now;
 
@@ -25,13 +25,13 @@ const WAITING_MAX_MS: u64 = 5_000;
 /// Name of the latency event of a write to the file.
 const AOF_WRITE: &str = "aof-write";
 
-impl Worker {
+impl FilesWorker {
     fn now_ms(&self) -> u64 {
         self.namespace.clock.now().mono_ms()
     }
 
     /// Returns the settings of the file.
-    pub(super) fn log_options(&self, policy: Policy) -> AofOptions {
+    pub(super) fn log_options(&self, policy: FsyncPolicy) -> AofOptions {
         let config = self.namespace.settings.current();
         AofOptions {
             dir: config.dir.clone(),
@@ -49,15 +49,15 @@ impl Worker {
         self.due.is_rewrite = has_moved_deadlines;
         let policy = self.namespace.log_policy();
         let start = tail.map_or(Start::New, Start::Append);
-        let reader = self.namespace.read_log(Purpose::File);
+        let reader = self.namespace.read_log(ReaderPurpose::File);
         self.start_writer(dir, reader, start, policy, (cut, has_moved_deadlines)).map_err(|error| error.to_string())
     }
 
     /// Begins an append-only file with the present data as its base.
     pub(super) fn begin_log(&mut self, dir: Arc<AofDir>) -> Result<(), String> {
         // No reply depends on the file before its base exists.
-        let reader = self.namespace.read_log(Purpose::File);
-        let started = self.start_writer(dir, reader, Start::Detached, Policy::EverySec, (0, false));
+        let reader = self.namespace.read_log(ReaderPurpose::File);
+        let started = self.start_writer(dir, reader, Start::Detached, FsyncPolicy::EverySec, (0, false));
         started.map_err(|error| error.to_string())?;
         let begun = self.write(Job::Rewrite, None);
         if begun.is_err() {
@@ -71,7 +71,7 @@ impl Worker {
         dir: Arc<AofDir>,
         reader: LogReader,
         start: Start,
-        policy: Policy,
+        policy: FsyncPolicy,
         (cut, is_marked): (u64, bool),
     ) -> Result<(), AofError> {
         let options = self.log_options(policy);
@@ -247,9 +247,9 @@ impl Worker {
     fn move_log(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
         let dir = self.open_log_dir()?;
         let cut = self.namespace.persistence.read(|figures| figures.log.as_ref().map_or(0, |log| log.cut));
-        let reader = self.namespace.read_log(Purpose::File);
+        let reader = self.namespace.read_log(ReaderPurpose::File);
         let former = self.log.take();
-        let started = self.start_writer(dir, reader, Start::Detached, Policy::EverySec, (cut, false));
+        let started = self.start_writer(dir, reader, Start::Detached, FsyncPolicy::EverySec, (cut, false));
         let moved = started.map_err(|error| error.to_string()).and_then(|()| self.rewrite(order, begun));
         let ended = if moved.is_ok() { former } else { std::mem::replace(&mut self.log, former) };
         if let Some(log) = ended {

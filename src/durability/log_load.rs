@@ -12,11 +12,11 @@ use crate::dispatch::Env;
 use crate::dispatch::replay::{Replay, ReplayError};
 use crate::durability::deadlines::ClockSteps;
 use crate::durability::load::{Adding, Duplicates, RdbContent};
-use crate::durability::progress::Progress;
-use crate::durability::worker::Worker;
-use crate::namespace::history::Place;
+use crate::durability::progress::LoadProgress;
+use crate::durability::worker::FilesWorker;
+use crate::namespace::history::HistoryPosition;
 use crate::persist::aof::{
-    AofDir, AofOptions, Moment, PartFile, PartType, Policy, SegmentReader, Tail, Verdict, cut_tail,
+    AofDir, AofOptions, FsyncPolicy, Moment, PartFile, PartType, SegmentReader, Tail, Verdict, cut_tail,
 };
 use crate::store::{Cx, Origin};
 use crate::text::system_text;
@@ -39,7 +39,7 @@ pub(super) struct LoadedLog {
     /// True if the clock was set since a part was written.
     pub(super) has_moved_deadlines: bool,
     /// The replication ID and offset of the data, if the end of the file has them.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<HistoryPosition>,
 }
 
 /// The end of a part.
@@ -50,13 +50,13 @@ enum End {
     Torn { valid_len: u64, reason: String },
 }
 
-impl Worker {
+impl FilesWorker {
     /// Opens the directory of the append-only file that the settings name.
     ///
     /// # Errors
     /// A directory that cannot be opened, or lacks a file.
     pub(super) fn open_log_dir(&self) -> Result<Arc<AofDir>, String> {
-        let AofOptions { dir, dirname, filename, checksums, .. } = self.log_options(Policy::No);
+        let AofOptions { dir, dirname, filename, checksums, .. } = self.log_options(FsyncPolicy::No);
         let opened = AofDir::open(self.disk.clone(), &dir, &dirname, &filename, checksums);
         opened.map(Arc::new).map_err(|error| error.to_string())
     }
@@ -109,7 +109,7 @@ impl Worker {
         part: &PartFile,
         read: u64,
         steps: &mut ClockSteps,
-        place: &mut Option<Place>,
+        place: &mut Option<HistoryPosition>,
     ) -> Result<End, String> {
         let named = |reason: &dyn Display| format!("{}: {reason}", part.path.display());
         let (mut file, len) = self.disk.read(&part.path).map_err(|cause| named(&system_text(&cause)))?;
@@ -140,11 +140,11 @@ impl Worker {
         mut reader: SegmentReader<impl Read>,
         (begin, len, read): (u64, u64, u64),
         steps: &mut ClockSteps,
-        place: &mut Option<Place>,
+        place: &mut Option<HistoryPosition>,
     ) -> Result<End, String> {
         let (namespace, path) = (&*self.namespace, &part.path);
         let (mut replay, mut log) = (Replay::new(namespace), BytesMut::new());
-        let mut progress = Progress::new(&namespace.clock);
+        let mut progress = LoadProgress::new(&namespace.clock);
         // The pieces that are not completely executed, with the start of each in the stream of commands and in the
         // file.
         let (mut fed, mut pieces) = (0, vec![(0, begin)]);
@@ -203,7 +203,7 @@ impl Worker {
     }
 
     /// Applies the fencing token and the replication offset at the end of a file of commands.
-    fn note_end(&self, tail: &Tail, replay: &Replay, place: &mut Option<Place>) {
+    fn note_end(&self, tail: &Tail, replay: &Replay, place: &mut Option<HistoryPosition>) {
         if let Some(last) = &tail.last {
             self.namespace.lock_holders.continue_after(last.at.fence);
         }
@@ -243,7 +243,7 @@ impl Worker {
 }
 
 /// Returns the replication ID and offset of the data up to the end of a file.
-fn place_of(tail: &Tail, db: usize) -> Option<Place> {
+fn place_of(tail: &Tail, db: usize) -> Option<HistoryPosition> {
     let (id, position) = (tail.last.as_ref()?.at.history?, tail.position?);
-    Some(Place { id: id.escape_ascii().to_string(), position, db })
+    Some(HistoryPosition { id: id.escape_ascii().to_string(), position, db })
 }

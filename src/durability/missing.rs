@@ -12,9 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::{info, warn};
 
-use crate::client::replica::{Behind, Part, Waiting};
+use crate::client::replica::{Behind, SyncPart, WaitingReplica};
 use crate::durability::consumers::gone;
-use crate::durability::worker::Worker;
+use crate::durability::worker::FilesWorker;
 use crate::namespace::history::Ids;
 use crate::persist::aof::{HistoryId, LogRange, WrittenFiles, read_range};
 use crate::persist::disk::Disk;
@@ -23,7 +23,7 @@ use crate::text::system_text;
 /// Interval of checks that the writer has written the last records.
 const PAUSE: Duration = Duration::from_millis(1);
 
-impl Worker {
+impl FilesWorker {
     /// Sends replicas their missing records, if the append-only file has them; the other replicas wait for a snapshot.
     pub(super) fn send_missing(&mut self) {
         let namespace = self.namespace.clone();
@@ -115,18 +115,18 @@ fn send_range(
     disk: &dyn Disk,
     (ids, aside): (&Ids, &[u8]),
     files: &WrittenFiles,
-    Behind { waiting: Waiting { replica, parts, .. }, position, reader }: Behind,
+    Behind { waiting: WaitingReplica { replica, parts, .. }, position, reader }: Behind,
     name: &str,
 ) {
     let to = reader.position();
     let send = |part| parts.blocking_send(part).map_err(|_| gone());
-    let sent = send(Part::Begin(Bytes::new(), reader)).and_then(|()| {
+    let sent = send(SyncPart::Begin(Bytes::new(), reader)).and_then(|()| {
         // Sent with this line: an empty line as a sign of life would count as a part of the log behind it.
-        send(Part::File(replica.continue_line(&ids.id)))?;
+        send(SyncPart::File(replica.continue_line(&ids.id)))?;
         with_range(ids, (position, to), aside, |range| {
-            read_range(disk, files, range, &mut |bytes| send(Part::Bytes(bytes)))
+            read_range(disk, files, range, &mut |bytes| send(SyncPart::Bytes(bytes)))
         })?;
-        send(Part::End { waits: false })
+        send(SyncPart::End { waits: false })
     });
     let len = to - position;
     match sent {

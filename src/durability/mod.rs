@@ -31,10 +31,10 @@ use tracing::{info, warn};
 use crate::dispatch::{Handlers, texts};
 use crate::durability::due::Due;
 use crate::durability::load::Duplicates;
-use crate::durability::worker::Worker;
+use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
-use crate::persist::{Job, Order, Reload, Task};
+use crate::persist::{FileTask, Job, Order, Reload};
 use crate::store::{Cx, Origin};
 
 pub(crate) use full_sync::copy;
@@ -77,9 +77,9 @@ impl FirstLoad {
 }
 
 /// The end of the first load.
-pub(crate) struct Loaded(oneshot::Receiver<Result<(), String>>);
+pub(crate) struct LoadEnd(oneshot::Receiver<Result<(), String>>);
 
-impl Loaded {
+impl LoadEnd {
     /// Waits until the data is loaded.
     ///
     /// # Errors
@@ -100,10 +100,16 @@ pub(crate) fn start(
     namespace: &Arc<Namespace>,
     handlers: &'static Handlers,
     disk: Arc<dyn Disk>,
-) -> io::Result<(Files, Loaded)> {
+) -> io::Result<(Files, LoadEnd)> {
     let ((tell_loaded, loaded), (tell_ended, ended)) = (oneshot::channel(), oneshot::channel());
-    let worker =
-        Worker { namespace: namespace.clone(), handlers, disk, due: Due::default(), log: None, pin: Arc::default() };
+    let worker = FilesWorker {
+        namespace: namespace.clone(),
+        handlers,
+        disk,
+        due: Due::default(),
+        log: None,
+        pin: Arc::default(),
+    };
     namespace.persistence.set_enabled(true);
     namespace.persistence.update(|figures| figures.saved_ms = namespace.clock.now().wall_ms());
     namespace.set_loading(true);
@@ -112,7 +118,7 @@ pub(crate) fn start(
         let _ended = tell_ended;
         worker.run(tell_loaded, loading);
     })?;
-    Ok((Files { namespace: namespace.clone(), first_load, ended: Some(ended) }, Loaded(loaded)))
+    Ok((Files { namespace: namespace.clone(), first_load, ended: Some(ended) }, LoadEnd(loaded)))
 }
 
 impl Files {
@@ -135,7 +141,7 @@ impl Drop for Files {
     }
 }
 
-impl Worker {
+impl FilesWorker {
     fn run(mut self, loaded: oneshot::Sender<Result<(), String>>, loading: watch::Sender<()>) {
         let namespace = self.namespace.clone();
         let alone = namespace.persistence.alone();
@@ -265,10 +271,10 @@ impl Worker {
             let task = namespace.persistence.next_task(timeout);
             let _alone = namespace.persistence.alone();
             match task {
-                Task::Write(job, order) => _ = self.write(job, Some(order)), // the client of the order is told
-                Task::Load(reload, order) => self.reload(reload, order),
-                Task::Look => self.look(),
-                Task::Stop => return self.end_log(),
+                FileTask::Write(job, order) => _ = self.write(job, Some(order)), // the client of the order is told
+                FileTask::Load(reload, order) => self.reload(reload, order),
+                FileTask::Look => self.look(),
+                FileTask::Stop => return self.end_log(),
             }
         }
     }

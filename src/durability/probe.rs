@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use crate::dispatch::Handlers;
 use crate::durability::due::Due;
-use crate::durability::worker::Worker;
+use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
 
-fn worker(namespace: &Arc<Namespace>, handlers: &'static Handlers, disk: &Arc<dyn Disk>) -> Worker {
+fn worker(namespace: &Arc<Namespace>, handlers: &'static Handlers, disk: &Arc<dyn Disk>) -> FilesWorker {
     let (namespace, disk) = (namespace.clone(), disk.clone());
-    Worker { namespace, handlers, disk, due: Due::default(), log: None, pin: Arc::default() }
+    FilesWorker { namespace, handlers, disk, due: Due::default(), log: None, pin: Arc::default() }
 }
 
 /// Saves a snapshot.

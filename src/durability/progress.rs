@@ -2,24 +2,24 @@
 
 use tracing::info;
 
-use crate::durability::worker::Worker;
+use crate::durability::worker::FilesWorker;
 use crate::time::clock::Clock;
 
 /// Microseconds between two lines.
 const PERIOD_US: u64 = 1_000_000;
 
 /// Schedule of these lines.
-pub(super) struct Progress<'c> {
+pub(super) struct LoadProgress<'c> {
     clock: &'c Clock,
     begun_us: u64,
     next_us: u64,
 }
 
-impl<'c> Progress<'c> {
+impl<'c> LoadProgress<'c> {
     /// Starts the schedule: the first line is due after a second.
     pub(super) fn new(clock: &'c Clock) -> Self {
         let begun_us = clock.now().mono_us();
-        Progress { clock, begun_us, next_us: begun_us + PERIOD_US }
+        LoadProgress { clock, begun_us, next_us: begun_us + PERIOD_US }
     }
 
     /// Logs a line if one is due, from the result of `figures`: a description, the amount done and the total, and the
@@ -38,9 +38,9 @@ impl<'c> Progress<'c> {
     }
 }
 
-impl Worker {
+impl FilesWorker {
     /// Notes the number of bytes read, and logs a line if one is due.
-    pub(super) fn note_read(&self, read: u64, progress: &mut Progress<'_>) {
+    pub(super) fn note_read(&self, read: u64, progress: &mut LoadProgress<'_>) {
         let total = self.namespace.persistence.update(|figures| {
             figures.loading.as_mut().map_or(0, |loading| {
                 loading.read = read;

@@ -10,18 +10,18 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::dispatch::texts;
 use crate::durability::log_file::annotations;
-use crate::durability::progress::Progress;
-use crate::durability::worker::Worker;
+use crate::durability::progress::LoadProgress;
+use crate::durability::worker::FilesWorker;
 use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
-use crate::namespace::history::Place;
+use crate::namespace::history::HistoryPosition;
 use crate::persist::aof::Moment;
 use crate::persist::disk::write_all;
-use crate::persist::snapshot::{Form, Snapshot, SnapshotOptions, Written};
-use crate::persist::{Job, Order, Work};
+use crate::persist::snapshot::{Snapshot, SnapshotForm, SnapshotOptions, WrittenSnapshot};
+use crate::persist::{FileJob, Job, Order};
 use crate::rdb;
 use crate::rdb::file::{self, FileOptions};
-use crate::store::{Cx, Exclusive, Origin, Totals};
+use crate::store::{Cx, ExclusiveHold, Origin, Totals};
 use crate::text::{REDIS_VERSION, system_text};
 use crate::time::clock::Now;
 
@@ -38,14 +38,14 @@ pub(super) const POSITION: &[u8] = b"repl-offset";
 
 /// A written snapshot.
 pub(super) struct Saved {
-    pub(super) written: Written,
+    pub(super) written: WrittenSnapshot,
     /// Number of changes at the cut.
     pub(super) changes: u64,
     /// True for an RDB file, false for commands.
     pub(super) is_rdb: bool,
 }
 
-impl Worker {
+impl FilesWorker {
     /// Writes a snapshot and updates the figures.
     ///
     /// # Errors
@@ -143,21 +143,21 @@ impl Worker {
         drop(held);
         let keys = snapshot.keys as u64;
         namespace.persistence.update(|figures| {
-            figures.work = Some(Work { job, begun_ms: begun.wall_ms(), keys, written: 0 });
+            figures.work = Some(FileJob { job, begun_ms: begun.wall_ms(), keys, written: 0 });
         });
         if let Some(order) = order {
             namespace.persistence.begin(order);
         }
         let head = match options.form {
-            Form::File(..) => {
+            SnapshotForm::File(..) => {
                 let is_base = job == Job::Rewrite;
                 // A replica that is restarted continues from this time.
                 let cut_at = Some(&moment).filter(|_| is_base || namespace.clock.is_following());
                 head(namespace, options.form, (&databases, &libraries), begun, (is_base, cut_at), place.as_ref())
             }
-            Form::Commands => head_of_commands(namespace, &libraries, &moment),
+            SnapshotForm::Commands => head_of_commands(namespace, &libraries, &moment),
         };
-        let (mut progress, mut len) = (Progress::new(&namespace.clock), 0);
+        let (mut progress, mut len) = (LoadProgress::new(&namespace.clock), 0);
         let written = snapshot.write(
             head,
             &namespace.clock,
@@ -189,7 +189,7 @@ impl Worker {
             self.disk.update(path)?.write_at(&header, 0)?;
         }
         output.sync_data()?;
-        Ok(Saved { written, changes: sum.changes, is_rdb: matches!(options.form, Form::File(..)) })
+        Ok(Saved { written, changes: sum.changes, is_rdb: matches!(options.form, SnapshotForm::File(..)) })
     }
 }
 
@@ -207,7 +207,7 @@ fn name(job: Job) -> &'static str {
 }
 
 /// Returns the totals of each database that has keys.
-pub(super) fn totals(held: &mut Exclusive<'_>, at: Now) -> Vec<(usize, Totals)> {
+pub(super) fn totals(held: &mut ExclusiveHold<'_>, at: Now) -> Vec<(usize, Totals)> {
     let mut view = held.view(0, Cx::new(at, Origin::HOST));
     let databases = view.used_databases();
     databases.into_iter().map(|db| (db, view.in_db(db, |view| view.totals()))).collect()
@@ -221,9 +221,9 @@ fn options(config: &Config, job: Job) -> SnapshotOptions {
         version => version as u16,
     };
     let form = if job == Job::Save || config.aof_use_rdb_preamble {
-        Form::File(FileOptions { version, compresses: config.rdbcompression }, config.rdbchecksum)
+        SnapshotForm::File(FileOptions { version, compresses: config.rdbcompression }, config.rdbchecksum)
     } else {
-        Form::Commands
+        SnapshotForm::Commands
     };
     SnapshotOptions { form, ..snapshot_options(config) }
 }
@@ -232,7 +232,7 @@ fn options(config: &Config, job: Job) -> SnapshotOptions {
 pub(super) fn snapshot_options(config: &Config) -> SnapshotOptions {
     let options = FileOptions { version: rdb::VERSION, compresses: config.rdbcompression };
     SnapshotOptions {
-        form: Form::File(options, config.rdbchecksum),
+        form: SnapshotForm::File(options, config.rdbchecksum),
         has_usage: config.maxmemory_policy.needs_usage(),
         delay: Duration::from_micros(u64::try_from(config.rdb_key_save_delay).unwrap_or(0)),
     }
@@ -241,11 +241,11 @@ pub(super) fn snapshot_options(config: &Config) -> SnapshotOptions {
 /// Returns the start of an RDB file, up to the first key; that of a base has the time of its cut.
 pub(super) fn head(
     namespace: &Namespace,
-    form: Form,
+    form: SnapshotForm,
     (databases, libraries): (&[(usize, Totals)], &[Vec<u8>]),
     at: Now,
     (is_base, cut_at): (bool, Option<&Moment>),
-    place: Option<&Place>,
+    place: Option<&HistoryPosition>,
 ) -> MarkedBytes {
     let (mut head, mut number) = (MarkedBytes::default(), itoa::Buffer::new());
     file::header(&mut head, form.version());
@@ -253,7 +253,7 @@ pub(super) fn head(
     file::aux(&mut head, b"redis-bits", b"64");
     file::aux(&mut head, b"ctime", number.format(at.wall_ms().div_euclid(1000)).as_bytes());
     file::aux(&mut head, b"used-mem", number.format(namespace.store.memory_account().used()).as_bytes());
-    if let Some(Place { id, position, db }) = place {
+    if let Some(HistoryPosition { id, position, db }) = place {
         file::aux(&mut head, STREAM_DB, number.format(*db).as_bytes());
         file::aux(&mut head, HISTORY, id.as_bytes());
         file::aux(&mut head, POSITION, number.format(*position).as_bytes());
@@ -275,6 +275,6 @@ pub(super) fn head(
 fn head_of_commands(namespace: &Namespace, libraries: &[Vec<u8>], moment: &Moment) -> MarkedBytes {
     let (wanted, fence) = (annotations(&namespace.settings.current()), namespace.lock_holders.last_fence());
     let mut head: MarkedBytes = moment.annotations(wanted, fence).into();
-    libraries.iter().for_each(|code| Form::Commands.library(&mut head, code));
+    libraries.iter().for_each(|code| SnapshotForm::Commands.library(&mut head, code));
     head
 }

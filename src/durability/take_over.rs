@@ -11,16 +11,16 @@ use tracing::{info, warn};
 use crate::dispatch::{Handlers, texts};
 use crate::durability::due::Due;
 use crate::durability::load::{Adding, Duplicates};
-use crate::durability::worker::Worker;
+use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
 use crate::store::{Cx, Origin};
 use crate::text::system_text;
-use crate::time::estimate::Sample;
+use crate::time::estimate::TimeSample;
 
 /// Replacement of a replica's data by that of its primary.
 pub(crate) struct TakeOver {
-    pub(super) worker: Worker,
+    pub(super) worker: FilesWorker,
 }
 
 /// The data of a primary, at a position in its log.
@@ -36,13 +36,13 @@ pub(crate) struct Received<R> {
     /// The term of the role in which the data was received.
     pub(crate) term: u64,
     /// The time at the primary, if it sends it: the deadlines are by its clock.
-    pub(crate) time: Option<Sample>,
+    pub(crate) time: Option<TimeSample>,
 }
 
 impl TakeOver {
     pub(crate) fn new(namespace: &Arc<Namespace>, handlers: &'static Handlers, disk: Arc<dyn Disk>) -> Self {
         let (namespace, due) = (namespace.clone(), Due::default());
-        TakeOver { worker: Worker { namespace, handlers, disk, due, log: None, pin: Arc::default() } }
+        TakeOver { worker: FilesWorker { namespace, handlers, disk, due, log: None, pin: Arc::default() } }
     }
 
     pub(crate) fn disk(&self) -> &dyn Disk {

@@ -9,7 +9,7 @@ use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
 
 /// State of the thread that owns the files.
-pub(super) struct Worker {
+pub(super) struct FilesWorker {
     pub(super) namespace: Arc<Namespace>,
     pub(super) handlers: &'static Handlers,
     pub(super) disk: Arc<dyn Disk>,

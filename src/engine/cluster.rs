@@ -6,7 +6,7 @@ pub(super) type Revision = i64;
 
 /// A name and its value, a key-value pair of etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct NamedValue {
     pub(super) name: Vec<u8>,
     pub(super) value: Vec<u8>,
     /// Revision of the last change.
@@ -27,7 +27,7 @@ pub(super) enum Test {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum ClusterChange {
     /// Assignment of a value to a name.
     Put(Vec<u8>, Vec<u8>),
     /// Assignment of a value to a name, until the lease of the process ends.
@@ -40,25 +40,25 @@ pub(super) enum Change {
 
 /// Changes that are applied if all tests hold; otherwise names are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Transaction {
+pub(super) struct ClusterTransaction {
     pub(super) tests: Vec<Test>,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<ClusterChange>,
     pub(super) reads: Vec<Vec<u8>>,
 }
 
 /// Result of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct TransactionResult {
     /// The revision of the transaction, or that of its reads.
     pub(super) revision: Revision,
     /// True if all tests have held.
     pub(super) is_committed: bool,
-    pub(super) read: Vec<Option<Pair>>,
+    pub(super) read: Vec<Option<NamedValue>>,
 }
 
 /// Reason for which a request to the cluster has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum ClusterFailure {
     /// The request was refused, and has changed nothing.
     Refused(String),
     /// The lease of the process has expired; the request has changed nothing.
@@ -70,11 +70,13 @@ pub(super) enum Failure {
     Unknown(String),
 }
 
-impl Failure {
+impl ClusterFailure {
     pub(super) fn reason(&self) -> &str {
         match self {
-            Failure::Refused(reason) | Failure::Exhausted(reason) | Failure::Unknown(reason) => reason,
-            Failure::LeaseExpired => "the lease has expired",
+            ClusterFailure::Refused(reason) | ClusterFailure::Exhausted(reason) | ClusterFailure::Unknown(reason) => {
+                reason
+            }
+            ClusterFailure::LeaseExpired => "the lease has expired",
         }
     }
 }
@@ -83,14 +85,14 @@ impl Failure {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// A name has a value.
-    Put(Pair),
+    Put(NamedValue),
     /// A name was removed.
     Deleted(Vec<u8>),
 }
 
 /// All changes of a revision, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(super) struct RevisionChanges {
     pub(super) revision: Revision,
     pub(super) news: Vec<News>,
 }

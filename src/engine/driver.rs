@@ -10,13 +10,13 @@ use tracing::{info, warn};
 
 use crate::client::engine::{Engine, StagedCall, StagedOutcome};
 use crate::client::info::LockName;
-use crate::client::registry::Wait;
-use crate::engine::cluster::{Done, Failure, Pair, Revision};
-use crate::engine::core::{Action, Core};
+use crate::client::registry::ClientWait;
+use crate::engine::cluster::{ClusterFailure, NamedValue, Revision, TransactionResult};
+use crate::engine::core::{Core, EngineAction};
 use crate::engine::etcd::Cluster;
 use crate::engine::load::read_all;
-use crate::engine::names::{KeyName, Name, Prefix};
-use crate::engine::watch::{Seen, Watch};
+use crate::engine::names::{EtcdName, KeyName, NamePrefix};
+use crate::engine::watch::{EtcdWatch, WatchMessage};
 use crate::error::Result;
 use crate::observe::EngineStats;
 use crate::store::NEVER;
@@ -33,11 +33,11 @@ const TURN: Duration = Duration::from_millis(10);
 /// Duration from which on a turn has held up other inputs, in milliseconds.
 const HELD_UP_MS_MIN: u64 = 50;
 
-pub(super) enum Input {
+pub(super) enum DriverInput {
     /// A call is to be executed.
     Call(Box<StagedCall>, oneshot::Sender<StagedOutcome>),
     /// The call of a blocked client is to be executed again.
-    Repeat(Arc<Wait>),
+    Repeat(Arc<ClientWait>),
     /// A client has left the queues of keys.
     PassOn(Vec<KeyName>),
     /// A client stops waiting for a lock.
@@ -49,15 +49,15 @@ pub(super) enum Input {
     /// The mirror is to be brought up to date.
     Refresh(oneshot::Sender<Result<()>>),
     /// The answer to the transaction on a lane of a process.
-    Done(u64, u32, std::result::Result<Done, Failure>),
+    Done(u64, u32, std::result::Result<TransactionResult, ClusterFailure>),
     /// The answer to a barrier.
-    Revision(std::result::Result<Revision, Failure>),
+    Revision(std::result::Result<Revision, ClusterFailure>),
     /// A message of the watch with this number.
-    Watch(u64, Seen),
+    Watch(u64, WatchMessage),
     /// The watch is to be opened again, after the watch with this number has ended.
     WatchAgain(u64),
     /// All keys at a revision, after the watch with this number has missed changes.
-    Loaded(u64, Vec<Pair>, Revision),
+    Loaded(u64, Vec<NamedValue>, Revision),
     /// The process is registered with a number, and a lease.
     Registered(u64, i64),
     /// The lease was kept alive.
@@ -71,47 +71,47 @@ pub(super) enum Input {
 
 /// The handle by which calls of clients reach the engine.
 pub(super) struct Handle {
-    pub(super) inputs: mpsc::UnboundedSender<Input>,
+    pub(super) inputs: mpsc::UnboundedSender<DriverInput>,
     pub(super) stats: Arc<EngineStats>,
 }
 
 impl Handle {
-    fn tell(&self, input: Input) {
+    fn tell(&self, input: DriverInput) {
         let _ = self.inputs.send(input); // the engine has stopped, which the waiters see by the end of their channels
     }
 }
 
 impl Engine for Handle {
     fn refresh(&self, done: oneshot::Sender<Result<()>>) {
-        self.tell(Input::Refresh(done));
+        self.tell(DriverInput::Refresh(done));
     }
 
     fn execute(&self, call: StagedCall, done: oneshot::Sender<StagedOutcome>) {
-        self.tell(Input::Call(Box::new(call), done));
+        self.tell(DriverInput::Call(Box::new(call), done));
     }
 
     fn settle(&self, done: oneshot::Sender<()>) {
-        self.tell(Input::Settle(done));
+        self.tell(DriverInput::Settle(done));
     }
 
     fn follow_clock(&self) {
-        self.tell(Input::ClockMoved);
+        self.tell(DriverInput::ClockMoved);
     }
 
-    fn repeat(&self, wait: Arc<Wait>) {
-        self.tell(Input::Repeat(wait));
+    fn repeat(&self, wait: Arc<ClientWait>) {
+        self.tell(DriverInput::Repeat(wait));
     }
 
     fn pass_on(&self, keys: Vec<LockName>) {
-        self.tell(Input::PassOn(keys));
+        self.tell(DriverInput::PassOn(keys));
     }
 
     fn leave_queue(&self, lock: LockName, wait: u64, done: Option<oneshot::Sender<()>>) {
-        self.tell(Input::LeaveQueue(lock, wait, done));
+        self.tell(DriverInput::LeaveQueue(lock, wait, done));
     }
 
     fn end_session(&self, client: u64) {
-        self.tell(Input::EndSession(client));
+        self.tell(DriverInput::EndSession(client));
     }
 
     fn process(&self) -> u64 {
@@ -123,10 +123,10 @@ impl Engine for Handle {
 pub(super) struct Driver {
     pub(super) core: Core,
     pub(super) cluster: Arc<Cluster>,
-    pub(super) prefix: Prefix,
-    pub(super) inputs: mpsc::UnboundedReceiver<Input>,
-    pub(super) tell: mpsc::UnboundedSender<Input>,
-    watch: Option<Watch>,
+    pub(super) prefix: NamePrefix,
+    pub(super) inputs: mpsc::UnboundedReceiver<DriverInput>,
+    pub(super) tell: mpsc::UnboundedSender<DriverInput>,
+    watch: Option<EtcdWatch>,
     /// Number of watches opened so far.
     watches: u64,
     /// True if the end of a watch was reported, and no change has arrived since.
@@ -146,8 +146,8 @@ impl Driver {
     pub(super) fn new(
         core: Core,
         cluster: Arc<Cluster>,
-        prefix: Prefix,
-        (tell, inputs): (mpsc::UnboundedSender<Input>, mpsc::UnboundedReceiver<Input>),
+        prefix: NamePrefix,
+        (tell, inputs): (mpsc::UnboundedSender<DriverInput>, mpsc::UnboundedReceiver<DriverInput>),
         keeper: mpsc::UnboundedSender<()>,
     ) -> Self {
         Driver {
@@ -189,7 +189,7 @@ impl Driver {
                 // Inputs that have arrived meanwhile may be handled together.
                 let (mut next, end_us) = (Some(input), clock.now().mono_us() + TURN.as_micros() as u64);
                 while let Some(input) = next {
-                    if let Input::Stop = input {
+                    if let DriverInput::Stop = input {
                         return self.leave().await;
                     }
                     self.handle(input);
@@ -212,65 +212,65 @@ impl Driver {
         }
     }
 
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: DriverInput) {
         match input {
-            Input::Call(call, done) => self.core.call(call, done),
-            Input::Repeat(wait) => self.core.repeat(wait),
-            Input::PassOn(keys) => self.core.pass_on(keys),
-            Input::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
-            Input::EndSession(client) => self.core.end_session(client),
-            Input::Settle(done) => self.core.settle(done),
-            Input::Refresh(done) => self.core.refresh(done),
-            Input::Done(process, lane, result) => {
+            DriverInput::Call(call, done) => self.core.call(call, done),
+            DriverInput::Repeat(wait) => self.core.repeat(wait),
+            DriverInput::PassOn(keys) => self.core.pass_on(keys),
+            DriverInput::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
+            DriverInput::EndSession(client) => self.core.end_session(client),
+            DriverInput::Settle(done) => self.core.settle(done),
+            DriverInput::Refresh(done) => self.core.refresh(done),
+            DriverInput::Done(process, lane, result) => {
                 // The answer to a transaction of a former registration concerns no present lane.
                 if self.registration.is_some_and(|(present, _)| present == process) {
                     self.core.done(lane, result);
                 }
             }
-            Input::Revision(revision) => self.core.barrier(revision),
-            Input::Watch(number, seen) => {
+            DriverInput::Revision(revision) => self.core.barrier(revision),
+            DriverInput::Watch(number, seen) => {
                 if self.watches == number {
                     self.hear(seen);
                 }
             }
-            Input::WatchAgain(number) => {
+            DriverInput::WatchAgain(number) => {
                 if self.watches == number {
                     self.begin_watch();
                 }
             }
-            Input::Loaded(number, pairs, revision) => {
+            DriverInput::Loaded(number, pairs, revision) => {
                 if self.watches == number {
                     self.core.replace(pairs, revision);
                     self.begin_watch();
                 }
             }
-            Input::Registered(process, lease) => {
+            DriverInput::Registered(process, lease) => {
                 self.registration = Some((process, lease));
                 self.core.stats.process.store(process, Relaxed);
                 self.core.registered(process);
             }
-            Input::LeaseHeld => {
+            DriverInput::LeaseHeld => {
                 let cluster = self.cluster.clone();
                 tokio::spawn(async move { cluster.look().await }); // for INFO, which otherwise shows an older state
             }
-            Input::LeaseExpired(process) => {
+            DriverInput::LeaseExpired(process) => {
                 if self.registration.is_some_and(|(present, _)| present == process) {
                     self.core.lose_registration();
                 }
             }
-            Input::ClockMoved | Input::Stop => {}
+            DriverInput::ClockMoved | DriverInput::Stop => {}
         }
     }
 
-    fn hear(&mut self, seen: Seen) {
-        let is_change = matches!(seen, Seen::Steps(_) | Seen::Progress(_));
+    fn hear(&mut self, seen: WatchMessage) {
+        let is_change = matches!(seen, WatchMessage::Steps(_) | WatchMessage::Progress(_));
         if is_change && std::mem::take(&mut self.is_cut_off) {
             info!("etcd: the changes are followed again");
         }
         match seen {
-            Seen::Steps(steps) => steps.into_iter().for_each(|step| self.core.step(step)),
-            Seen::Progress(revision) => self.core.progress(revision),
-            Seen::Ended(reason) => {
+            WatchMessage::Steps(steps) => steps.into_iter().for_each(|step| self.core.step(step)),
+            WatchMessage::Progress(revision) => self.core.progress(revision),
+            WatchMessage::Ended(reason) => {
                 if !std::mem::replace(&mut self.is_cut_off, true) {
                     warn!("etcd: the watch has ended and is begun again until it succeeds: {reason}");
                 }
@@ -278,10 +278,10 @@ impl Driver {
                 let (number, tell) = (self.watches, self.tell.clone());
                 tokio::spawn(async move {
                     tokio::time::sleep(RETRY).await;
-                    let _ = tell.send(Input::WatchAgain(number)); // the engine may have ended
+                    let _ = tell.send(DriverInput::WatchAgain(number)); // the engine may have ended
                 });
             }
-            Seen::Compacted => {
+            WatchMessage::Compacted => {
                 warn!("etcd: what has changed since was compacted, the keys are loaded again");
                 self.core.stats.reloads.fetch_add(1, Relaxed);
                 self.watch = None;
@@ -298,7 +298,7 @@ impl Driver {
             loop {
                 match read_all(&cluster, &prefix).await {
                     Ok((pairs, revision)) => {
-                        let _ = tell.send(Input::Loaded(number, pairs, revision)); // the engine may have ended
+                        let _ = tell.send(DriverInput::Loaded(number, pairs, revision)); // the engine may have ended
                         return;
                     }
                     Err(failure) => warn!("etcd: the keys cannot be loaded: {}", failure.reason()),
@@ -313,8 +313,8 @@ impl Driver {
         self.core.stats.watches.fetch_add(1, Relaxed);
         let (after, number) = (self.core.mirror.revision(), self.watches);
         let tell = self.tell.clone();
-        let tell = move |seen| _ = tell.send(Input::Watch(number, seen)); // the receiver is gone when the engine ends
-        self.watch = Some(Watch::begin(self.cluster.clone(), &self.prefix, after, tell));
+        let tell = move |seen| _ = tell.send(DriverInput::Watch(number, seen)); // the receiver is gone when the engine ends
+        self.watch = Some(EtcdWatch::begin(self.cluster.clone(), &self.prefix, after, tell));
         self.lags_since_ms = None;
     }
 
@@ -352,25 +352,25 @@ impl Driver {
         for action in self.core.take_actions() {
             let (cluster, tell) = (self.cluster.clone(), self.tell.clone());
             match action {
-                Action::Commit(lane, transaction) => {
+                EngineAction::Commit(lane, transaction) => {
                     let Some((process, lease)) = self.registration else { continue };
                     tokio::spawn(async move {
                         let result = cluster.commit(transaction, lease).await;
-                        let _ = tell.send(Input::Done(process, lane, result)); // the engine may have ended
+                        let _ = tell.send(DriverInput::Done(process, lane, result)); // the engine may have ended
                     });
                 }
-                Action::Turn(transaction) => {
+                EngineAction::Turn(transaction) => {
                     let Some((_, lease)) = self.registration else { continue };
                     tokio::spawn(async move { cluster.commit(transaction, lease).await }); // the watch tells the outcome
                 }
-                Action::ReadRevision => {
-                    let name = self.prefix.name(&Name::Format);
+                EngineAction::ReadRevision => {
+                    let name = self.prefix.name(&EtcdName::Format);
                     tokio::spawn(async move {
                         let revision = cluster.revision(&name).await;
-                        let _ = tell.send(Input::Revision(revision)); // as above
+                        let _ = tell.send(DriverInput::Revision(revision)); // as above
                     });
                 }
-                Action::Register => {
+                EngineAction::Register => {
                     warn!("etcd: the lease of this process has expired, it is registered again");
                     self.registration = None;
                     let _ = self.keeper.send(()); // the keeper ends with the process

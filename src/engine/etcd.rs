@@ -9,11 +9,13 @@ use tokio::time::timeout;
 use tonic::Code;
 
 use crate::engine::api::messages::{
-    Compare, CompareResult, CompareTarget, DeleteRangeRequest, KeyValue, PutRequest, RangeRequest, Request, RequestOp,
-    Response, ResponseHeader, TargetUnion, TxnRequest,
+    Compare, CompareResult, CompareTarget, DeleteRangeRequest, KeyValue, OpRequest, PutRequest, RangeRequest,
+    RequestOp, Response, ResponseHeader, TargetUnion, TxnRequest,
 };
-use crate::engine::api::{Access, Client, Error};
-use crate::engine::cluster::{Change, Done, Failure, Pair, Revision, Test, Transaction};
+use crate::engine::api::{CallError, MemberAccess, MemberClient};
+use crate::engine::cluster::{
+    ClusterChange, ClusterFailure, ClusterTransaction, NamedValue, Revision, Test, TransactionResult,
+};
 use crate::observe::EngineStats;
 
 /// Time without an answer after which another endpoint is used.
@@ -21,12 +23,12 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// An endpoint, which is connected at its first request.
 struct Endpoint {
     url: String,
-    client: Mutex<Option<Client>>,
+    client: Mutex<Option<MemberClient>>,
 }
 
 pub(super) struct Cluster {
     endpoints: Vec<Endpoint>,
-    access: Access,
+    access: MemberAccess,
     /// Index of the endpoint in use.
     present: AtomicUsize,
     stats: Arc<EngineStats>,
@@ -34,7 +36,7 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Creates the client of a cluster, without connecting to it.
-    pub(super) fn new(urls: &[String], access: Access, stats: Arc<EngineStats>) -> Self {
+    pub(super) fn new(urls: &[String], access: MemberAccess, stats: Arc<EngineStats>) -> Self {
         let endpoints = urls.iter().map(|url| Endpoint { url: url.clone(), client: Mutex::default() }).collect();
         let cluster = Cluster { endpoints, access, present: AtomicUsize::new(0), stats };
         cluster.show_present();
@@ -58,45 +60,56 @@ impl Cluster {
         }
     }
 
-    pub(super) async fn client(&self, endpoint: usize) -> Result<Client, Error> {
+    pub(super) async fn client(&self, endpoint: usize) -> Result<MemberClient, CallError> {
         let Endpoint { url, client } = &self.endpoints[endpoint];
         let mut client = client.lock().await;
         if let Some(client) = &*client {
             return Ok(client.clone());
         }
-        let connected = Client::connect(url, &self.access).await?;
+        let connected = MemberClient::connect(url, &self.access).await?;
         *client = Some(connected.clone());
         Ok(connected)
     }
 
     /// Sends a request to the present endpoint, and changes to another one if there is no answer.
-    async fn ask<T, F: Future<Output = Result<T, Error>>>(&self, ask: impl FnOnce(Client) -> F) -> Result<T, Failure> {
+    async fn ask<T, F: Future<Output = Result<T, CallError>>>(
+        &self,
+        ask: impl FnOnce(MemberClient) -> F,
+    ) -> Result<T, ClusterFailure> {
         let endpoint = self.present();
         let answer = timeout(REQUEST_TIMEOUT, async { ask(self.client(endpoint).await?).await }).await;
         let failure = match answer {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => failure(&error),
-            Err(_) => Failure::Unknown("no answer".into()),
+            Err(_) => ClusterFailure::Unknown("no answer".into()),
         };
-        if let Failure::Unknown(_) = failure {
+        if let ClusterFailure::Unknown(_) = failure {
             self.leave(endpoint);
         }
         Err(failure)
     }
 
     /// Commits a transaction; names put with the lease of the process end with that.
-    pub(super) async fn commit(&self, transaction: Transaction, lease: i64) -> Result<Done, Failure> {
+    pub(super) async fn commit(
+        &self,
+        transaction: ClusterTransaction,
+        lease: i64,
+    ) -> Result<TransactionResult, ClusterFailure> {
         let asked = txn(transaction, lease);
         let response = self.ask(|client| async move { client.txn(asked).await }).await?;
         let read = response.responses.into_iter().filter_map(|answer| match answer.response {
             Some(Response::Range(mut found)) => Some(found.kvs.pop().map(pair)),
             _ => None,
         });
-        Ok(Done { revision: revision(response.header), is_committed: response.succeeded, read: read.collect() })
+        Ok(TransactionResult {
+            revision: revision(response.header),
+            is_committed: response.succeeded,
+            read: read.collect(),
+        })
     }
 
     /// Returns the present revision of the cluster: everything acknowledged before has this revision or a smaller one.
-    pub(super) async fn revision(&self, name: &[u8]) -> Result<Revision, Failure> {
+    pub(super) async fn revision(&self, name: &[u8]) -> Result<Revision, ClusterFailure> {
         let asked = RangeRequest { key: name.to_vec(), count_only: true, ..RangeRequest::default() };
         let response = self.ask(|client| async move { client.range(asked).await }).await?;
         Ok(revision(response.header))
@@ -110,7 +123,7 @@ impl Cluster {
         end: &[u8],
         limit: i64,
         at: Revision,
-    ) -> Result<(Vec<Pair>, Revision, bool), Failure> {
+    ) -> Result<(Vec<NamedValue>, Revision, bool), ClusterFailure> {
         let (key, range_end) = (from.to_vec(), end.to_vec());
         let asked = RangeRequest { key, range_end, limit, revision: at, count_only: false };
         let response = self.ask(|client| async move { client.range(asked).await }).await?;
@@ -118,13 +131,13 @@ impl Cluster {
     }
 
     /// Grants a new lease.
-    pub(super) async fn lease(&self, seconds: i64) -> Result<i64, Failure> {
+    pub(super) async fn lease(&self, seconds: i64) -> Result<i64, ClusterFailure> {
         let granted = self.ask(|client| async move { client.lease_grant(seconds).await });
         Ok(granted.await?.id)
     }
 
     /// Revokes a lease, and with it all names put under it.
-    pub(super) async fn revoke(&self, lease: i64) -> Result<(), Failure> {
+    pub(super) async fn revoke(&self, lease: i64) -> Result<(), ClusterFailure> {
         self.ask(|client| async move { client.lease_revoke(lease).await }).await.map(|_| ())
     }
 
@@ -132,12 +145,12 @@ impl Cluster {
     ///
     /// # Errors
     /// [`Failure::LeaseExpired`] if it has expired.
-    pub(super) async fn keep_alive(&self, lease: i64) -> Result<(), Failure> {
+    pub(super) async fn keep_alive(&self, lease: i64) -> Result<(), ClusterFailure> {
         self.ask(|client| async move { client.lease_keep_alive(lease).await }).await
     }
 
     /// Requests the version and the cluster state of the present endpoint; returns the version.
-    pub(super) async fn look(&self) -> Result<String, Failure> {
+    pub(super) async fn look(&self) -> Result<String, ClusterFailure> {
         let status = self.ask(|client| async move { client.status().await }).await?;
         let mut known = self.stats.cluster.lock();
         known.version = status.version;
@@ -147,19 +160,19 @@ impl Cluster {
 }
 
 /// Classifies an error of a call.
-fn failure(error: &Error) -> Failure {
+fn failure(error: &CallError) -> ClusterFailure {
     let status = match error {
-        Error::Status(status) => status,
-        Error::Settings(reason) => return Failure::Refused(reason.clone()),
-        Error::NoLease => return Failure::LeaseExpired,
+        CallError::Status(status) => status,
+        CallError::Settings(reason) => return ClusterFailure::Refused(reason.clone()),
+        CallError::NoLease => return ClusterFailure::LeaseExpired,
     };
     if status.message().contains("requested lease not found") {
-        return Failure::LeaseExpired;
+        return ClusterFailure::LeaseExpired;
     }
     let message = status.message().to_owned();
     // The client has made this status out of an error of the connection: its code is none of etcd's.
     if std::error::Error::source(status).is_some() {
-        return Failure::Unknown(message);
+        return ClusterFailure::Unknown(message);
     }
     match status.code() {
         // etcd replies with these before it proposes the transaction.
@@ -167,23 +180,23 @@ fn failure(error: &Error) -> Failure {
         | Code::NotFound
         | Code::PermissionDenied
         | Code::FailedPrecondition
-        | Code::Unauthenticated => Failure::Refused(message),
+        | Code::Unauthenticated => ClusterFailure::Refused(message),
         // The quota is checked again when a transaction has been made, and the answer is the same then.
-        Code::ResourceExhausted => Failure::Exhausted(message),
-        _ => Failure::Unknown(message),
+        Code::ResourceExhausted => ClusterFailure::Exhausted(message),
+        _ => ClusterFailure::Unknown(message),
     }
 }
 
-fn txn(transaction: Transaction, lease: i64) -> TxnRequest {
-    let put = |key, value, lease| Request::Put(PutRequest { key, value, lease });
+fn txn(transaction: ClusterTransaction, lease: i64) -> TxnRequest {
+    let put = |key, value, lease| OpRequest::Put(PutRequest { key, value, lease });
     let changes = transaction.changes.into_iter().map(|change| match change {
-        Change::Put(name, value) => put(name, value, 0),
-        Change::PutLeased(name, value) => put(name, value, lease),
-        Change::Delete(key) => Request::DeleteRange(DeleteRangeRequest { key, range_end: Vec::new() }),
-        Change::DeleteRange(key, range_end) => Request::DeleteRange(DeleteRangeRequest { key, range_end }),
+        ClusterChange::Put(name, value) => put(name, value, 0),
+        ClusterChange::PutLeased(name, value) => put(name, value, lease),
+        ClusterChange::Delete(key) => OpRequest::DeleteRange(DeleteRangeRequest { key, range_end: Vec::new() }),
+        ClusterChange::DeleteRange(key, range_end) => OpRequest::DeleteRange(DeleteRangeRequest { key, range_end }),
     });
     let reads =
-        transaction.reads.into_iter().map(|key| Request::Range(RangeRequest { key, ..RangeRequest::default() }));
+        transaction.reads.into_iter().map(|key| OpRequest::Range(RangeRequest { key, ..RangeRequest::default() }));
     let operation = |request| RequestOp { request: Some(request) };
     TxnRequest {
         compare: transaction.tests.into_iter().map(compare).collect(),
@@ -211,6 +224,6 @@ pub(super) fn revision(header: Option<ResponseHeader>) -> Revision {
 }
 
 /// Converts a key-value pair of a response.
-pub(super) fn pair(found: KeyValue) -> Pair {
-    Pair { name: found.key, value: found.value, mod_revision: found.mod_revision, version: found.version }
+pub(super) fn pair(found: KeyValue) -> NamedValue {
+    NamedValue { name: found.key, value: found.value, mod_revision: found.mod_revision, version: found.version }
 }

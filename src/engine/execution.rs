@@ -8,12 +8,12 @@ use crate::client::staged::{LockTally, Staged, StagedMessage};
 use crate::dispatch::staged::run_staged;
 use crate::dispatch::{Env, Handlers, Next};
 use crate::engine::cluster::Revision;
-use crate::engine::group::{Ended, Group, Replied};
+use crate::engine::group::{CallGroup, Ended, Replied};
 use crate::engine::guard::Guard;
 use crate::engine::names::KeyName;
-use crate::engine::pending::{Pending, Work};
+use crate::engine::pending::{PendingWork, WorkItem};
 use crate::engine::reads::Reads;
-use crate::engine::stage::{Cleared, Copy, Outcome, Stage, StageCx};
+use crate::engine::stage::{Cleared, Copy, Stage, StageCx, StageOutcome};
 use crate::engine::stored::{StoredClient, StoredMessage, StoredRecord};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply};
@@ -22,7 +22,7 @@ use crate::store::{Cx, Key, Origin};
 use crate::time::clock::Now;
 
 /// State of keys known to the engine.
-pub(super) trait Known {
+pub(super) trait KnownKeys {
     fn copy(&self, key: &KeyName, now: Now) -> Copy;
 
     /// Returns the revision of a watched key's last change, unless that was after the mirror's revision.
@@ -53,14 +53,14 @@ pub(super) struct Execution<'e, K> {
     fence_base: (i64, Revision),
 }
 
-impl<'e, K: Known> Execution<'e, K> {
+impl<'e, K: KnownKeys> Execution<'e, K> {
     /// Executes calls on a stage, one after the other, as the transaction with this number.
     pub(super) fn run(
         (namespace, handlers): (&'e Namespace, &'static Handlers),
         known: &'e K,
-        pending: Vec<Pending>,
+        pending: Vec<PendingWork>,
         number: u64,
-    ) -> Group {
+    ) -> CallGroup {
         let now = namespace.clock.now();
         let (cx, fence_revision) = known.stage_cx(now);
         let mut execution = Execution {
@@ -92,12 +92,13 @@ impl<'e, K: Known> Execution<'e, K> {
 
     /// Expires locks that are due and have queues first: queued clients come before the calls, which would find the
     /// locks free.
-    fn expire_awaited(&self, mut pending: Vec<Pending>) -> Vec<Pending> {
+    fn expire_awaited(&self, mut pending: Vec<PendingWork>) -> Vec<PendingWork> {
         let Some(until_ms) = pending.first().map(|first| first.until_ms) else { return pending };
         for key in self.stage.free_locks() {
-            let mut first = pending.iter().take_while(|pending| matches!(pending.work, Work::Expire));
+            let mut first = pending.iter().take_while(|pending| matches!(pending.work, WorkItem::Expire));
             if !first.any(|pending| pending.keys.contains(&key)) {
-                pending.insert(0, Pending { work: Work::Expire, keys: Arc::new([key]), until_ms, conflicts: 0 });
+                pending
+                    .insert(0, PendingWork { work: WorkItem::Expire, keys: Arc::new([key]), until_ms, conflicts: 0 });
             }
         }
         pending
@@ -111,16 +112,16 @@ impl<'e, K: Known> Execution<'e, K> {
         }
     }
 
-    fn perform(&mut self, pending: &mut Pending) -> Ended {
-        let Pending { work, keys, .. } = pending;
+    fn perform(&mut self, pending: &mut PendingWork) -> Ended {
+        let PendingWork { work, keys, .. } = pending;
         match work {
-            Work::Expire => keys.iter().for_each(|key| self.expire(key)),
-            Work::Leave(leave) => keys.iter().for_each(|key| self.stage.leave_queue(key, leave.wait)),
-            Work::EndSession(process, id) => keys.iter().for_each(|key| self.end_session(key, (*process, *id))),
-            Work::Call(call, _) => {
+            WorkItem::Expire => keys.iter().for_each(|key| self.expire(key)),
+            WorkItem::Leave(leave) => keys.iter().for_each(|key| self.stage.leave_queue(key, leave.wait)),
+            WorkItem::EndSession(process, id) => keys.iter().for_each(|key| self.end_session(key, (*process, *id))),
+            WorkItem::Call(call, _) => {
                 return if self.is_touched(call) { refuse(call) } else { self.execute(call, None) };
             }
-            Work::Repeat(call, _) => {
+            WorkItem::Repeat(call, _) => {
                 let mut next = Next::Done;
                 let ended = self.execute(call, Some(&mut next));
                 return match next {
@@ -148,13 +149,13 @@ impl<'e, K: Known> Execution<'e, K> {
         self.guards.extend(processes.into_iter().map(Guard::Lives));
     }
 
-    fn end(mut self, members: Vec<(Pending, Ended)>, overtaken: Option<usize>) -> Group {
+    fn end(mut self, members: Vec<(PendingWork, Ended)>, overtaken: Option<usize>) -> CallGroup {
         let (given_fences, (fence_base, fence_revision)) = (self.stage.given_fences, self.fence_base);
         if given_fences > 0 {
             self.guards.insert(Guard::FenceBase(fence_revision));
         }
         let ended = self.namespace.clock.now();
-        let Outcome { cleared, changed, events, losses, has_begun_queue } = self.stage.end(ended);
+        let StageOutcome { cleared, changed, events, losses, has_begun_queue } = self.stage.end(ended);
         let mut record = self.record;
         match &cleared {
             Cleared::Nothing => {}
@@ -162,7 +163,7 @@ impl<'e, K: Known> Execution<'e, K> {
             Cleared::All => record.is_all_cleared = true,
         }
         (record.events, record.losses) = (events, losses);
-        Group {
+        CallGroup {
             members,
             tests: self.tests.into_iter().collect(),
             cleared,

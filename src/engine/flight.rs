@@ -1,12 +1,12 @@
 //! A transaction in flight.
 
-use crate::engine::group::Group;
+use crate::engine::group::CallGroup;
 
 /// The transaction in flight on a lane.
 pub(super) struct Flight {
     pub(super) number: u64,
     /// The calls of the transaction; `None` once their clients were told that its outcome is unknown.
-    pub(super) group: Option<Group>,
+    pub(super) group: Option<CallGroup>,
     pub(super) state: State,
     /// The exceeded limit of the cluster, if it has answered so: no part of the transaction is in flight any more.
     pub(super) exhausted: Option<String>,

@@ -7,11 +7,11 @@ use prost::Message as _;
 use crate::client::engine::KEYS_MAX;
 use crate::client::registry::Suspended;
 use crate::client::staged::{LockTally, NewFence};
-use crate::engine::cluster::{Change, Revision, Test, Transaction};
+use crate::engine::cluster::{ClusterChange, ClusterTransaction, Revision, Test};
 use crate::engine::guard::Guard;
 use crate::engine::locks::{FENCES_OF_A_REVISION, fence_of};
-use crate::engine::names::{KeyName, Name, Prefix};
-use crate::engine::pending::Pending;
+use crate::engine::names::{EtcdName, KeyName, NamePrefix};
+use crate::engine::pending::PendingWork;
 use crate::engine::reads::Reads;
 use crate::engine::stage::{Changed, Cleared};
 use crate::engine::stored::{StoredKey, StoredRecord, StoredWaiter};
@@ -55,9 +55,9 @@ impl Replied {
     }
 }
 
-pub(super) struct Group {
+pub(super) struct CallGroup {
     /// The calls, each with its outcome on the stage.
-    pub(super) members: Vec<(Pending, Ended)>,
+    pub(super) members: Vec<(PendingWork, Ended)>,
     /// The keys copied to the stage, each with its revision.
     pub(super) tests: Vec<(KeyName, Revision)>,
     /// The databases that the calls have emptied, before their other changes.
@@ -82,7 +82,7 @@ pub(super) struct Group {
     pub(super) overtaken: Option<usize>,
 }
 
-impl Group {
+impl CallGroup {
     /// Returns true if the calls have changed nothing, so that only their reads have to be confirmed.
     pub(super) fn is_read(&self) -> bool {
         self.changed.is_empty() && self.cleared == Cleared::Nothing && self.record.messages.is_empty()
@@ -116,8 +116,8 @@ impl Group {
     }
 
     /// Returns the transaction that makes the changes on a lane, with the lane's test, and that ends turns.
-    pub(super) fn transaction(&self, prefix: &Prefix, lane: Test, turns: Vec<Change>) -> Transaction {
-        let name = |key: &KeyName| prefix.name(&Name::Key(key.clone()));
+    pub(super) fn transaction(&self, prefix: &NamePrefix, lane: Test, turns: Vec<ClusterChange>) -> ClusterTransaction {
+        let name = |key: &KeyName| prefix.name(&EtcdName::Key(key.clone()));
         let Test::Version(lane_name, _) = &lane else { unreachable!("the test of a lane is one of its version") };
         let lane_name = lane_name.clone();
         let mut tests: Vec<Test> = self.tests.iter().map(|(key, at)| Test::Unchanged(name(key), *at)).collect();
@@ -131,13 +131,13 @@ impl Group {
         let change = |changed: &Changed| match &changed.value {
             Some((stored, _)) => {
                 puts.push(name(&changed.key));
-                Some(Change::Put(name(&changed.key), stored.encode_to_vec()))
+                Some(ClusterChange::Put(name(&changed.key), stored.encode_to_vec()))
             }
             None if self.cleared.has(changed.key.0) => None,
             // A key that was created and deleted on the stage was never in the cluster.
-            None => was_there(&changed.key).then(|| Change::Delete(name(&changed.key))),
+            None => was_there(&changed.key).then(|| ClusterChange::Delete(name(&changed.key))),
         };
-        let mut changes: Vec<Change> = self.changed.iter().filter_map(change).collect();
+        let mut changes: Vec<ClusterChange> = self.changed.iter().filter_map(change).collect();
         puts.sort_unstable();
         let ranges = match &self.cleared {
             Cleared::Nothing => Vec::new(),
@@ -146,19 +146,19 @@ impl Group {
             }
             Cleared::All => prefix.ranges_of(None, &puts),
         };
-        changes.extend(ranges.into_iter().map(|(from, end)| Change::DeleteRange(from, end)));
-        changes.push(Change::PutLeased(lane_name.clone(), self.record.encode_to_vec()));
+        changes.extend(ranges.into_iter().map(|(from, end)| ClusterChange::DeleteRange(from, end)));
+        changes.push(ClusterChange::PutLeased(lane_name.clone(), self.record.encode_to_vec()));
         changes.extend(turns);
         if self.has_begun_queue {
-            changes.push(Change::Put(prefix.name(&Name::Queues), Vec::new()));
+            changes.push(ClusterChange::Put(prefix.name(&EtcdName::Queues), Vec::new()));
         }
         let guarded = self.guards.iter().map(|guard| guard.name(prefix));
         let reads = self.tests.iter().map(|(key, _)| name(key)).chain(guarded).chain([lane_name]).collect();
-        Transaction { tests, changes, reads }
+        ClusterTransaction { tests, changes, reads }
     }
 
     /// Returns the calls, to be executed again.
-    pub(super) fn into_pending(self) -> Vec<Pending> {
+    pub(super) fn into_pending(self) -> Vec<PendingWork> {
         self.members.into_iter().map(|(pending, _)| pending).collect()
     }
 }

@@ -1,7 +1,7 @@
 //! Conditions of a transaction besides its keys.
 
 use crate::engine::cluster::{Revision, Test};
-use crate::engine::names::{Name, Prefix};
+use crate::engine::names::{EtcdName, NamePrefix};
 
 /// A condition of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,15 +18,15 @@ pub(super) enum Guard {
 
 impl Guard {
     /// Returns the name that the condition is about.
-    pub(super) fn name(self, prefix: &Prefix) -> Vec<u8> {
+    pub(super) fn name(self, prefix: &NamePrefix) -> Vec<u8> {
         prefix.name(&match self {
-            Guard::Lives(process) | Guard::IsGone(process) => Name::Process(process),
-            Guard::Queues(_) => Name::Queues,
-            Guard::FenceBase(_) => Name::Fence,
+            Guard::Lives(process) | Guard::IsGone(process) => EtcdName::Process(process),
+            Guard::Queues(_) => EtcdName::Queues,
+            Guard::FenceBase(_) => EtcdName::Fence,
         })
     }
 
-    pub(super) fn test(self, prefix: &Prefix) -> Test {
+    pub(super) fn test(self, prefix: &NamePrefix) -> Test {
         let name = self.name(prefix);
         match self {
             Guard::Lives(_) => Test::Exists(name),

@@ -10,12 +10,12 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use crate::engine::cluster::{Change, Failure, Test, Transaction};
-use crate::engine::driver::{Input, RETRY};
+use crate::engine::cluster::{ClusterChange, ClusterFailure, ClusterTransaction, Test};
+use crate::engine::driver::{DriverInput, RETRY};
 use crate::engine::etcd::Cluster;
 use crate::engine::lanes::Lanes;
 use crate::engine::lease::Lease;
-use crate::engine::names::{Name, Prefix};
+use crate::engine::names::{EtcdName, NamePrefix};
 use crate::namespace::Namespace;
 
 /// Duration of a lease that is not renewed, in seconds.
@@ -30,9 +30,9 @@ const CLOSE_EVERY_MS: u64 = 100;
 pub(super) struct Keeper {
     pub(super) namespace: Arc<Namespace>,
     pub(super) cluster: Cluster,
-    pub(super) prefix: Prefix,
+    pub(super) prefix: NamePrefix,
     pub(super) lease: Arc<Lease>,
-    pub(super) tell: mpsc::UnboundedSender<Input>,
+    pub(super) tell: mpsc::UnboundedSender<DriverInput>,
     /// The lease in the cluster, from the time of its grant.
     pub(super) granted: Cell<Option<i64>>,
 }
@@ -98,38 +98,38 @@ impl Keeper {
             self.withdraw().await; // the registration may have succeeded
             tokio::time::sleep(RETRY).await;
         };
-        let _ = self.tell.send(Input::Registered(process, lease)); // the engine may have ended
+        let _ = self.tell.send(DriverInput::Registered(process, lease)); // the engine may have ended
         loop {
             tokio::time::sleep(KEEP_ALIVE_EVERY).await;
             let mut until_ms = held_until_ms();
             while let Err(failure) = self.cluster.keep_alive(lease).await {
-                if failure == Failure::LeaseExpired {
+                if failure == ClusterFailure::LeaseExpired {
                     self.lease.end();
-                    let _ = self.tell.send(Input::LeaseExpired(process)); // as above
+                    let _ = self.tell.send(DriverInput::LeaseExpired(process)); // as above
                     return;
                 }
                 tokio::time::sleep(RETRY).await;
                 until_ms = held_until_ms();
             }
             self.lease.hold(process, until_ms);
-            let _ = self.tell.send(Input::LeaseHeld); // as above
+            let _ = self.tell.send(DriverInput::LeaseHeld); // as above
         }
     }
 
     /// Registers the process with a number and a lease of its own.
-    async fn register(&self) -> Result<(u64, i64), Failure> {
-        let process = getrandom::u64().map_err(|error| Failure::Refused(error.to_string()))?;
+    async fn register(&self) -> Result<(u64, i64), ClusterFailure> {
+        let process = getrandom::u64().map_err(|error| ClusterFailure::Refused(error.to_string()))?;
         let lease = self.cluster.lease(LEASE_S).await?;
         self.granted.set(Some(lease));
-        let marker = self.prefix.name(&Name::Process(process));
+        let marker = self.prefix.name(&EtcdName::Process(process));
         let tests = vec![Test::Unchanged(marker.clone(), 0)];
         let lanes = Lanes::create(&self.prefix, process);
-        let changes = std::iter::once(Change::PutLeased(marker, Vec::new())).chain(lanes).collect();
-        let done = self.cluster.commit(Transaction { tests, changes, reads: Vec::new() }, lease).await?;
+        let changes = std::iter::once(ClusterChange::PutLeased(marker, Vec::new())).chain(lanes).collect();
+        let done = self.cluster.commit(ClusterTransaction { tests, changes, reads: Vec::new() }, lease).await?;
         if done.is_committed {
             Ok((process, lease))
         } else {
-            Err(Failure::Refused("another process has the same number".into()))
+            Err(ClusterFailure::Refused("another process has the same number".into()))
         }
     }
 

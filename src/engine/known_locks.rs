@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::client::registry::Clients;
 use crate::engine::cluster::Revision;
 use crate::engine::lease::Lease;
-use crate::engine::locks::{Holders, LockState};
+use crate::engine::locks::{ClusterHolders, LockState};
 use crate::engine::names::KeyName;
 use crate::engine::stage::Cleared;
 use crate::engine::stored::{StoredLock, StoredLoss, StoredWait, StoredWaiter};
@@ -22,7 +22,7 @@ const NOBODY: u64 = 0;
 
 /// A lock that was handed over to a client of this process.
 #[derive(Clone)]
-pub(super) struct Handover {
+pub(super) struct LocalHandover {
     /// Number of the client's wait.
     pub(super) wait: u64,
     pub(super) key: KeyName,
@@ -35,7 +35,7 @@ pub(super) struct Handover {
 #[derive(Default)]
 pub(super) struct LockNews {
     /// Waits that were handed a lock.
-    pub(super) granted: Vec<Handover>,
+    pub(super) granted: Vec<LocalHandover>,
     /// Waits that have begun.
     pub(super) queued: Vec<(StoredWait, KeyName)>,
     /// Sessions that have ended, each with a lock that is bound to it or that its process waits for: the process, the
@@ -48,7 +48,7 @@ pub(super) struct KnownLocks {
     clients: Arc<Clients>,
     /// The lease of this process, with which its sessions end.
     pub(super) lease: Arc<Lease>,
-    pub(super) holders: Arc<Holders>,
+    pub(super) holders: Arc<ClusterHolders>,
     locks: HashMap<KeyName, LockState, ahash::RandomState>,
     /// Locks bound to sessions, by the process and ID of the client.
     sessions: BTreeSet<(u64, u64, KeyName)>,
@@ -66,7 +66,7 @@ impl KnownLocks {
     pub(super) fn new(clients: Arc<Clients>) -> Self {
         KnownLocks {
             lease: Arc::new(Lease::new(clients.clone())),
-            holders: Arc::new(Holders::new(clients.clone())),
+            holders: Arc::new(ClusterHolders::new(clients.clone())),
             clients,
             locks: HashMap::default(),
             sessions: BTreeSet::new(),
@@ -149,7 +149,8 @@ impl KnownLocks {
             return;
         }
         let record = state.lock.as_ref().zip(token);
-        let record = record.map(|(lock, token)| Holders::read(lock, token, |client| self.holders.holder(client), now));
+        let record =
+            record.map(|(lock, token)| ClusterHolders::read(lock, token, |client| self.holders.holder(client), now));
         let queued = |(at, waiter): (usize, &StoredWaiter)| LockWaiter {
             client: self.holders.copy(&waiter.client).id(),
             number: PLACE | at as u64,
@@ -183,7 +184,7 @@ impl KnownLocks {
                 let waiter = before.queue.iter().find(|waiter| waiter.wait == *wait);
                 let waited_us = waiter.map_or(0, |waiter| us_between(now.mono_us_at(waiter.since_us), now.mono_us()));
                 let (wait, key, fence) = (wait.number, key.clone(), lock.fence);
-                self.news.granted.push(Handover { wait, key, fence, waited_us });
+                self.news.granted.push(LocalHandover { wait, key, fence, waited_us });
             }
         }
         let session_of = |state: &LockState| {
@@ -230,7 +231,7 @@ impl KnownLocks {
         for StoredLoss { key, token, lock, reason } in losses {
             let Some(loss) = Loss::of(reason) else { continue };
             let lock: StoredLock = lock.at(revision);
-            let record = Holders::read(&lock, token, |client| self.holders.holder(client), now);
+            let record = ClusterHolders::read(&lock, token, |client| self.holders.holder(client), now);
             store.events().emit_lost_lock(&LostLock {
                 key,
                 record: &record,

@@ -5,8 +5,8 @@
 //! with a test of the same version: either it finds the version of the first one, or it takes its place, and then the
 //! first one can never be made.
 
-use crate::engine::cluster::{Change, Test};
-use crate::engine::names::{Name, Prefix};
+use crate::engine::cluster::{ClusterChange, Test};
+use crate::engine::names::{EtcdName, NamePrefix};
 
 /// Number of lanes of a process, and so of transactions in flight at once.
 pub(super) const LANES: u32 = 48;
@@ -25,8 +25,8 @@ impl Lanes {
     }
 
     /// Returns the changes that create the lanes of a process.
-    pub(super) fn create(prefix: &Prefix, process: u64) -> impl Iterator<Item = Change> {
-        (0..LANES).map(move |lane| Change::PutLeased(prefix.name(&Name::Lane(process, lane)), Vec::new()))
+    pub(super) fn create(prefix: &NamePrefix, process: u64) -> impl Iterator<Item = ClusterChange> {
+        (0..LANES).map(move |lane| ClusterChange::PutLeased(prefix.name(&EtcdName::Lane(process, lane)), Vec::new()))
     }
 
     pub(super) fn has_free(&self) -> bool {
@@ -42,12 +42,12 @@ impl Lanes {
         self.free.push(lane);
     }
 
-    pub(super) fn name(&self, prefix: &Prefix, lane: u32) -> Vec<u8> {
-        prefix.name(&Name::Lane(self.process, lane))
+    pub(super) fn name(&self, prefix: &NamePrefix, lane: u32) -> Vec<u8> {
+        prefix.name(&EtcdName::Lane(self.process, lane))
     }
 
     /// Returns the test that no transaction unknown to the process was made on a lane.
-    pub(super) fn test(&self, prefix: &Prefix, lane: u32) -> Test {
+    pub(super) fn test(&self, prefix: &NamePrefix, lane: u32) -> Test {
         Test::Version(self.name(prefix, lane), self.versions[lane as usize])
     }
 

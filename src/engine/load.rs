@@ -1,8 +1,8 @@
 //! Load of the mirror: all mirrored names of the prefix, page by page, at one revision.
 
-use crate::engine::cluster::{Failure, Pair, Revision};
+use crate::engine::cluster::{ClusterFailure, NamedValue, Revision};
 use crate::engine::etcd::Cluster;
-use crate::engine::names::Prefix;
+use crate::engine::names::NamePrefix;
 
 const PAGE_KEYS: i64 = 1000;
 
@@ -10,7 +10,10 @@ const PAGE_KEYS: i64 = 1000;
 ///
 /// # Errors
 /// The reason for which the cluster does not answer.
-pub(super) async fn read_all(cluster: &Cluster, prefix: &Prefix) -> Result<(Vec<Pair>, Revision), Failure> {
+pub(super) async fn read_all(
+    cluster: &Cluster,
+    prefix: &NamePrefix,
+) -> Result<(Vec<NamedValue>, Revision), ClusterFailure> {
     let (mut revision, mut found) = (0, Vec::new());
     for (mut from, end) in prefix.mirrored() {
         loop {

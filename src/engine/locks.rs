@@ -57,7 +57,7 @@ impl StoredLock {
 
 /// Converter between stored clients and lock holders, which knows the clients of this process.
 #[derive(Clone)]
-pub(super) struct Holders {
+pub(super) struct ClusterHolders {
     clients: Arc<Clients>,
     /// The number of this process; 0 until it has one.
     pub(super) process: u64,
@@ -65,10 +65,10 @@ pub(super) struct Holders {
     own: HashSet<u64>,
 }
 
-impl Holders {
+impl ClusterHolders {
     /// Creates the state for a process that has no number yet.
     pub(super) fn new(clients: Arc<Clients>) -> Self {
-        Holders { clients, process: 0, own: HashSet::new() }
+        ClusterHolders { clients, process: 0, own: HashSet::new() }
     }
 
     pub(super) fn set_process(&mut self, process: u64) {

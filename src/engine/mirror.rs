@@ -8,15 +8,15 @@ use std::sync::Arc;
 use prost::Message as _;
 use tracing::warn;
 
-use crate::engine::cluster::{News, Pair, Revision, Step};
+use crate::engine::cluster::{NamedValue, News, Revision, RevisionChanges};
 use crate::engine::events::KnownEvents;
 use crate::engine::known_locks::KnownLocks;
 use crate::engine::locks::LockState;
-use crate::engine::names::{KeyName, Name, Prefix};
+use crate::engine::names::{EtcdName, KeyName, NamePrefix};
 use crate::engine::stage::{Cleared, Copy};
 use crate::engine::stored::{StoredEvent, StoredKey, StoredRecord};
-use crate::engine::ttl::Ttl;
-use crate::engine::turns::Turns;
+use crate::engine::ttl::CountedTtl;
+use crate::engine::turns::KeyTurns;
 use crate::engine::value::decode;
 use crate::namespace::Namespace;
 use crate::push::hub::Message;
@@ -37,7 +37,7 @@ struct Known {
     mod_revision: Revision,
     /// Revision of the last change of the value.
     value_revision: Revision,
-    ttl: Option<Ttl>,
+    ttl: Option<CountedTtl>,
 }
 
 /// Source of a key's new state.
@@ -51,7 +51,7 @@ struct Learned {
 
 pub(super) struct Mirror {
     namespace: Arc<Namespace>,
-    prefix: Prefix,
+    prefix: NamePrefix,
     /// The revision up to which everything is in the mirror.
     revision: Revision,
     keys: HashMap<KeyName, Known, ahash::RandomState>,
@@ -59,15 +59,15 @@ pub(super) struct Mirror {
     due: BinaryHeap<Reverse<(u64, KeyName)>>,
     events: KnownEvents,
     pub(super) locks: KnownLocks,
-    pub(super) turns: Turns,
+    pub(super) turns: KeyTurns,
 }
 
 impl Mirror {
     /// Creates an empty mirror.
-    pub(super) fn new(namespace: Arc<Namespace>, prefix: Prefix) -> Self {
+    pub(super) fn new(namespace: Arc<Namespace>, prefix: NamePrefix) -> Self {
         Mirror {
             locks: KnownLocks::new(namespace.clients.clone()),
-            turns: Turns::default(),
+            turns: KeyTurns::default(),
             namespace,
             prefix,
             revision: 0,
@@ -97,7 +97,7 @@ impl Mirror {
     }
 
     /// Returns the TTL of a key as this process counts it.
-    pub(super) fn ttl(&self, key: &KeyName) -> Option<Ttl> {
+    pub(super) fn ttl(&self, key: &KeyName) -> Option<CountedTtl> {
         self.keys.get(key).and_then(|known| known.ttl)
     }
 
@@ -133,7 +133,7 @@ impl Mirror {
     }
 
     /// Replaces the mirror by the cluster's state at a revision: at once, for clients that read it.
-    pub(super) fn replace(&mut self, pairs: Vec<Pair>, revision: Revision) {
+    pub(super) fn replace(&mut self, pairs: Vec<NamedValue>, revision: Revision) {
         let (namespace, now) = (self.namespace.clone(), self.namespace.clock.now());
         let (skew_max_ms, is_start) = (namespace.settings.current().etcd_clock_skew_max_ms, self.revision == 0);
         let mut hold = namespace.store.exclusive();
@@ -143,8 +143,8 @@ impl Mirror {
         let mut living = HashSet::new();
         for pair in pairs {
             let key = match self.prefix.parse(&pair.name) {
-                Some(Name::Key(key)) => key,
-                Some(Name::Process(process)) => {
+                Some(EtcdName::Key(key)) => key,
+                Some(EtcdName::Process(process)) => {
                     living.insert(process);
                     continue;
                 }
@@ -168,7 +168,7 @@ impl Mirror {
 
     /// Applies the changes of a revision, and notifies the clients that are interested in the keys; returns the number
     /// of the transaction, if it is one of this process.
-    pub(super) fn apply(&mut self, step: Step, now: Now) -> Option<u64> {
+    pub(super) fn apply(&mut self, step: RevisionChanges, now: Now) -> Option<u64> {
         if step.revision <= self.revision {
             return None;
         }
@@ -179,14 +179,16 @@ impl Mirror {
                 News::Deleted(name) => self.prefix.parse(name),
             };
             match (name, news) {
-                (Some(Name::Key(key)), News::Put(pair)) => changes.push((key, Some(pair))),
-                (Some(Name::Key(key)), News::Deleted(_)) => changes.push((key, None)),
-                (Some(Name::Lane(process, _)), News::Put(pair)) => {
+                (Some(EtcdName::Key(key)), News::Put(pair)) => changes.push((key, Some(pair))),
+                (Some(EtcdName::Key(key)), News::Deleted(_)) => changes.push((key, None)),
+                (Some(EtcdName::Lane(process, _)), News::Put(pair)) => {
                     writer = Some(process);
                     record = StoredRecord::decode(&pair.value[..]).inspect_err(|error| warn!("{error}")).ok();
                 }
-                (Some(Name::Process(process)), News::Deleted(_)) => dead = Some(process),
-                (Some(Name::Turn(process, key)), News::Deleted(_)) => self.turns.remove(process, &key, now.mono_ms()),
+                (Some(EtcdName::Process(process)), News::Deleted(_)) => dead = Some(process),
+                (Some(EtcdName::Turn(process, key)), News::Deleted(_)) => {
+                    self.turns.remove(process, &key, now.mono_ms())
+                }
                 (Some(name), News::Put(pair)) => self.follow(&name, &pair),
                 _ => {}
             }
@@ -224,14 +226,14 @@ impl Mirror {
     }
 
     /// Applies a name that is no key.
-    fn follow(&mut self, name: &Name, pair: &Pair) {
+    fn follow(&mut self, name: &EtcdName, pair: &NamedValue) {
         match name {
-            Name::Fence => {
+            EtcdName::Fence => {
                 let base = std::str::from_utf8(&pair.value).ok().and_then(|base| base.parse().ok());
                 self.locks.fence_base = (base.unwrap_or(0), pair.mod_revision);
             }
-            Name::Queues => self.locks.queues_revision = pair.mod_revision,
-            Name::Turn(process, key) => {
+            EtcdName::Queues => self.locks.queues_revision = pair.mod_revision,
+            EtcdName::Turn(process, key) => {
                 let now_ms = self.namespace.clock.now().mono_ms();
                 self.turns.add(*process, key.clone(), (pair.mod_revision, now_ms));
             }
@@ -283,14 +285,14 @@ impl Mirror {
         }
     }
 
-    fn put(&mut self, view: &mut View<'_>, key: KeyName, pair: &Pair, learned: Learned) {
+    fn put(&mut self, view: &mut View<'_>, key: KeyName, pair: &NamedValue, learned: Learned) {
         let Learned { writer, skew_max_ms, now } = learned;
         let stored = StoredKey::decode(&pair.value[..]);
         let stored =
             stored.inspect_err(|error| warn!("the key '{}': {error}", key.1.escape_ascii())).unwrap_or_default();
         let ttl = stored.ttl.map(|ttl| match skew_max_ms {
-            Some(skew_max_ms) => Ttl::found(ttl, skew_max_ms, now),
-            None => Ttl::learned(ttl, self.ttl(&key), now),
+            Some(skew_max_ms) => CountedTtl::found(ttl, skew_max_ms, now),
+            None => CountedTtl::learned(ttl, self.ttl(&key), now),
         });
         let (namespace, state) = (self.namespace.clone(), LockState::of(&stored, pair.mod_revision));
         let value_revision = if stored.value_revision == 0 { pair.mod_revision } else { stored.value_revision };
@@ -320,7 +322,7 @@ impl Mirror {
         self.due = self.keys.iter().filter_map(due).collect();
     }
 
-    fn read(&self, stored: &StoredKey, key: &KeyName, ttl: Option<Ttl>) -> Option<Entry> {
+    fn read(&self, stored: &StoredKey, key: &KeyName, ttl: Option<CountedTtl>) -> Option<Entry> {
         let limits = self.namespace.settings.current().limits();
         decode(stored, &key.1, ttl.map(|ttl| ttl.deadline()), limits, self.namespace.store.hasher())
     }
@@ -332,9 +334,9 @@ impl Mirror {
     }
 
     /// Returns the state of a key in the cluster that the mirror does not have yet.
-    pub(super) fn learn(&self, key: &KeyName, pair: &Pair) -> (StoredKey, Option<Ttl>) {
+    pub(super) fn learn(&self, key: &KeyName, pair: &NamedValue) -> (StoredKey, Option<CountedTtl>) {
         let stored = StoredKey::decode(&pair.value[..]).unwrap_or_default(); // a damaged key counts as missing
-        let ttl = stored.ttl.map(|ttl| Ttl::learned(ttl, self.ttl(key), self.namespace.clock.now()));
+        let ttl = stored.ttl.map(|ttl| CountedTtl::learned(ttl, self.ttl(key), self.namespace.clock.now()));
         (stored, ttl)
     }
 
@@ -343,7 +345,7 @@ impl Mirror {
         &self,
         key: &KeyName,
         mod_revision: Revision,
-        value: Option<&(StoredKey, Option<Ttl>)>,
+        value: Option<&(StoredKey, Option<CountedTtl>)>,
     ) -> Copy {
         let Some((stored, ttl)) = value else { return Copy { mod_revision, ..Copy::default() } };
         Copy {

@@ -51,4 +51,4 @@ mod turns;
 mod value;
 mod watch;
 
-pub(crate) use start::{Ready, Running, start};
+pub(crate) use start::{Ready, RunningEngine, start};

@@ -15,7 +15,7 @@ pub(super) type KeyName = (usize, Box<[u8]>);
 
 /// A name without its prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum EtcdName {
     Format,
     /// The base of fencing tokens (fence base).
     Fence,
@@ -30,11 +30,11 @@ pub(super) enum Name {
 
 /// The prefix of all names.
 #[derive(Clone, Debug)]
-pub(super) struct Prefix(Box<[u8]>);
+pub(super) struct NamePrefix(Box<[u8]>);
 
-impl Prefix {
+impl NamePrefix {
     pub(super) fn new(prefix: &[u8]) -> Self {
-        Prefix(prefix.into())
+        NamePrefix(prefix.into())
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -42,15 +42,15 @@ impl Prefix {
     }
 
     /// Formats a name with the prefix.
-    pub(super) fn name(&self, name: &Name) -> Vec<u8> {
+    pub(super) fn name(&self, name: &EtcdName) -> Vec<u8> {
         let rest = match name {
-            Name::Format => b"format".to_vec(),
-            Name::Fence => b"fence".to_vec(),
-            Name::Queues => b"queues".to_vec(),
-            Name::Key((db, key)) => [format!("k/{db}/").as_bytes(), key].concat(),
-            Name::Process(process) => format!("p/{process:016x}").into_bytes(),
-            Name::Lane(process, lane) => format!("o/{process:016x}/{lane}").into_bytes(),
-            Name::Turn(process, (db, key)) => [format!("t/{process:016x}/{db}/").as_bytes(), key].concat(),
+            EtcdName::Format => b"format".to_vec(),
+            EtcdName::Fence => b"fence".to_vec(),
+            EtcdName::Queues => b"queues".to_vec(),
+            EtcdName::Key((db, key)) => [format!("k/{db}/").as_bytes(), key].concat(),
+            EtcdName::Process(process) => format!("p/{process:016x}").into_bytes(),
+            EtcdName::Lane(process, lane) => format!("o/{process:016x}/{lane}").into_bytes(),
+            EtcdName::Turn(process, (db, key)) => [format!("t/{process:016x}/{db}/").as_bytes(), key].concat(),
         };
         [&self.0, &rest[..]].concat()
     }
@@ -84,29 +84,29 @@ impl Prefix {
     }
 
     /// Parses a name; `None` if it is not of this format.
-    pub(super) fn parse(&self, name: &[u8]) -> Option<Name> {
+    pub(super) fn parse(&self, name: &[u8]) -> Option<EtcdName> {
         let rest = name.strip_prefix(&*self.0)?;
         match rest {
-            b"format" => return Some(Name::Format),
-            b"fence" => return Some(Name::Fence),
-            b"queues" => return Some(Name::Queues),
+            b"format" => return Some(EtcdName::Format),
+            b"fence" => return Some(EtcdName::Fence),
+            b"queues" => return Some(EtcdName::Queues),
             _ => {}
         }
         let (kind, rest) = rest.split_at_checked(2)?;
         match kind {
             b"k/" => {
                 let (db, key) = split(rest, b'/')?;
-                Some(Name::Key((decimal(db)?, key.into())))
+                Some(EtcdName::Key((decimal(db)?, key.into())))
             }
             b"t/" => {
                 let (process, key) = split(rest, b'/')?;
                 let (db, key) = split(key, b'/')?;
-                Some(Name::Turn(hexadecimal(process)?, (decimal(db)?, key.into())))
+                Some(EtcdName::Turn(hexadecimal(process)?, (decimal(db)?, key.into())))
             }
-            b"p/" => Some(Name::Process(hexadecimal(rest)?)),
+            b"p/" => Some(EtcdName::Process(hexadecimal(rest)?)),
             b"o/" => {
                 let (process, lane) = split(rest, b'/')?;
-                Some(Name::Lane(hexadecimal(process)?, u32::try_from(decimal(lane)?).ok()?))
+                Some(EtcdName::Lane(hexadecimal(process)?, u32::try_from(decimal(lane)?).ok()?))
             }
             _ => None,
         }
@@ -146,30 +146,30 @@ mod tests {
 
     use super::*;
 
-    fn names() -> impl Strategy<Value = Name> {
+    fn names() -> impl Strategy<Value = EtcdName> {
         let key = (0..20_usize, proptest::collection::vec(prop_oneof![Just(b'/'), Just(b':'), any::<u8>()], 0..8));
         let key = key.prop_map(|(db, key)| (db, key.into_boxed_slice()));
         prop_oneof![
-            Just(Name::Format),
-            Just(Name::Fence),
-            Just(Name::Queues),
-            key.clone().prop_map(Name::Key),
-            (any::<u64>(), key).prop_map(|(process, key)| Name::Turn(process, key)),
-            any::<u64>().prop_map(Name::Process),
-            (any::<u64>(), any::<u32>()).prop_map(|(process, lane)| Name::Lane(process, lane)),
+            Just(EtcdName::Format),
+            Just(EtcdName::Fence),
+            Just(EtcdName::Queues),
+            key.clone().prop_map(EtcdName::Key),
+            (any::<u64>(), key).prop_map(|(process, key)| EtcdName::Turn(process, key)),
+            any::<u64>().prop_map(EtcdName::Process),
+            (any::<u64>(), any::<u32>()).prop_map(|(process, lane)| EtcdName::Lane(process, lane)),
         ]
     }
 
     proptest! {
         #[test]
         fn a_name_stands_for_what_it_was_made_of(name in names()) {
-            let prefix = Prefix::new(b"keylatch/");
+            let prefix = NamePrefix::new(b"keylatch/");
             prop_assert_eq!(prefix.parse(&prefix.name(&name)), Some(name));
         }
 
         #[test]
         fn any_bytes_are_a_name_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
-            let _ = Prefix::new(b"").parse(&bytes);
+            let _ = NamePrefix::new(b"").parse(&bytes);
         }
     }
 }

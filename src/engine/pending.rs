@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::client::engine::{StagedCall, StagedOutcome};
-use crate::client::registry::{Unblocked, Wait};
+use crate::client::registry::{ClientWait, Unblocked};
 use crate::engine::cluster::Revision;
 use crate::engine::names::KeyName;
 use crate::engine::queue::Keyed;
@@ -14,11 +14,11 @@ use crate::error::Result;
 use crate::resp::Output;
 
 /// Work for the stage.
-pub(super) enum Work {
+pub(super) enum WorkItem {
     /// A call is executed for a client, which is told the outcome.
     Call(Box<StagedCall>, oneshot::Sender<StagedOutcome>),
     /// The call of a blocked client is repeated.
-    Repeat(Box<StagedCall>, Arc<Wait>),
+    Repeat(Box<StagedCall>, Arc<ClientWait>),
     /// A due key is deleted.
     Expire,
     /// A client leaves the queue for a lock.
@@ -34,7 +34,7 @@ pub(super) struct Leave {
     /// Signalled when the client has left the queue.
     pub(super) done: Option<oneshot::Sender<()>>,
     /// The client's reply, sent when it has left the queue.
-    pub(super) answer: Option<(Arc<Wait>, Output)>,
+    pub(super) answer: Option<(Arc<ClientWait>, Output)>,
 }
 
 impl Leave {
@@ -55,8 +55,8 @@ impl Leave {
 }
 
 /// Work that waits for its turn.
-pub(super) struct Pending {
-    pub(super) work: Work,
+pub(super) struct PendingWork {
+    pub(super) work: WorkItem,
     /// The keys that the work may access, each once and in order.
     pub(super) keys: Arc<[KeyName]>,
     /// Time limit of the wait, by [`Patience`](crate::engine::core::Patience).
@@ -65,17 +65,17 @@ pub(super) struct Pending {
     pub(super) conflicts: u32,
 }
 
-impl Pending {
+impl PendingWork {
     /// Returns the wait of the client, if it is blocked.
-    pub(super) fn wait(&self) -> Option<&Arc<Wait>> {
+    pub(super) fn wait(&self) -> Option<&Arc<ClientWait>> {
         match &self.work {
-            Work::Repeat(_, wait) => Some(wait),
+            WorkItem::Repeat(_, wait) => Some(wait),
             _ => None,
         }
     }
 }
 
-impl Keyed for Pending {
+impl Keyed for PendingWork {
     fn keys(&self) -> &[KeyName] {
         &self.keys
     }
@@ -83,14 +83,14 @@ impl Keyed for Pending {
 
 /// A client that is queued for a lock, or about to be.
 pub(super) struct Queued {
-    pub(super) wait: Arc<Wait>,
+    pub(super) wait: Arc<ClientWait>,
     pub(super) key: KeyName,
     /// Revision at which the client was queued; `None` while it is not known.
     pub(super) since: Option<Revision>,
 }
 
 /// A client that waits for a barrier.
-pub(super) struct Reader {
+pub(super) struct BarrierReader {
     pub(super) done: oneshot::Sender<Result<()>>,
     /// Time limit of the wait, by [`Patience`](crate::engine::core::Patience).
     pub(super) until_ms: u64,

@@ -18,19 +18,19 @@ pub(super) trait Keyed {
     fn keys(&self) -> &[KeyName];
 }
 
-pub(super) struct Queue<C> {
+pub(super) struct CallQueue<C> {
     waiting: VecDeque<C>,
     /// The keys of calls that were taken and have not ended.
     busy: HashSet<KeyName, ahash::RandomState>,
 }
 
-impl<C> Default for Queue<C> {
+impl<C> Default for CallQueue<C> {
     fn default() -> Self {
-        Queue { waiting: VecDeque::new(), busy: HashSet::default() }
+        CallQueue { waiting: VecDeque::new(), busy: HashSet::default() }
     }
 }
 
-impl<C: Keyed> Queue<C> {
+impl<C: Keyed> CallQueue<C> {
     pub(super) fn push(&mut self, call: C) {
         self.waiting.push_back(call);
     }
@@ -106,14 +106,14 @@ mod tests {
     }
 
     /// Appends calls, each named by its keys.
-    fn queue(calls: &[&'static str]) -> Queue<Named> {
-        let mut queue = Queue::default();
+    fn queue(calls: &[&'static str]) -> CallQueue<Named> {
+        let mut queue = CallQueue::default();
         let keys = |call: &str| call.bytes().map(|key| (0, [key].into())).collect();
         calls.iter().for_each(|call| queue.push(Named(call, keys(call))));
         queue
     }
 
-    fn take(queue: &mut Queue<Named>) -> String {
+    fn take(queue: &mut CallQueue<Named>) -> String {
         queue.take(|key| *key == (0, b"z"[..].into())).iter().map(|call| call.0).collect::<Vec<_>>().join(" ")
     }
 

@@ -12,15 +12,15 @@ use crate::client::staged::{LockDemand, NewFence};
 use crate::command::string::{SET, SET_EX};
 use crate::engine::cluster::Revision;
 use crate::engine::lock_queues::LockQueues;
-use crate::engine::locks::{Holders, LockState};
+use crate::engine::locks::{ClusterHolders, LockState};
 use crate::engine::names::KeyName;
 use crate::engine::stored::{StoredEvent, StoredKey, StoredLock, StoredLoss, StoredWait, StoredWaiter};
-use crate::engine::ttl::Ttl;
+use crate::engine::ttl::CountedTtl;
 use crate::engine::value::encode;
 use crate::store::entry::Entry;
 use crate::store::{
-    self, ChangeLog, Classes, Cx, EventSink, Exclusive, HeldLock, Hold, KeyspaceObserver, LockRecord, Loss, LostLock,
-    Origin, Store, Str,
+    self, ChangeLog, Classes, Cx, EventSink, ExclusiveHold, HeldLock, Hold, KeyspaceObserver, LockRecord, Loss,
+    LostLock, Origin, Store, Str,
 };
 use crate::time::clock::{Deadline, Now};
 
@@ -69,7 +69,7 @@ struct Recorder {
 
 #[derive(Clone)]
 pub(super) struct StageCx {
-    pub(super) holders: Arc<Holders>,
+    pub(super) holders: Arc<ClusterHolders>,
     /// The base of new fencing tokens.
     pub(super) fence_base: i64,
     pub(super) now: Now,
@@ -160,13 +160,13 @@ pub(super) struct Copy {
     pub(super) value_revision: Revision,
     /// The value with its fence, unless the key is missing.
     pub(super) value: Option<(Entry, i64)>,
-    pub(super) ttl: Option<Ttl>,
+    pub(super) ttl: Option<CountedTtl>,
     /// Lock state of the key.
     pub(super) lock: LockState,
 }
 
 /// Effects of the calls on a stage.
-pub(super) struct Outcome {
+pub(super) struct StageOutcome {
     /// The databases that were emptied, before any of the other changes.
     pub(super) cleared: Cleared,
     pub(super) changed: Vec<Changed>,
@@ -201,7 +201,7 @@ impl Cleared {
 pub(super) struct Changed {
     pub(super) key: KeyName,
     /// The new value, with its TTL; `None` if the key was deleted.
-    pub(super) value: Option<(StoredKey, Option<Ttl>)>,
+    pub(super) value: Option<(StoredKey, Option<CountedTtl>)>,
     /// True for a hash with a field that has a TTL of its own.
     pub(super) has_field_ttl: bool,
 }
@@ -210,7 +210,7 @@ pub(super) struct Stage {
     store: Store,
     recorder: Recorder,
     /// The TTLs of the copied keys, and the revisions of their values.
-    ttls: HashMap<KeyName, Ttl>,
+    ttls: HashMap<KeyName, CountedTtl>,
     value_revisions: HashMap<KeyName, Revision>,
     pub(super) queues: LockQueues,
     /// Number of fencing tokens given.
@@ -253,7 +253,7 @@ impl Stage {
         let mut view = hold.view(*db, Cx::new(now, Origin::Replay));
         view.load(*db, name.hash, entry, fence);
         if let (Some(lock), Some(token)) = (&copy.lock.lock, token) {
-            let record = Holders::read(lock, &token, |client| self.cx.holders.copied(client), now);
+            let record = ClusterHolders::read(lock, &token, |client| self.cx.holders.copied(client), now);
             view.adopt_lock(*db, name, Some(record), []);
             self.recorder.forget(key);
         }
@@ -268,7 +268,7 @@ impl Stage {
     }
 
     /// Returns access to the keys.
-    pub(super) fn hold(&self) -> Exclusive<'_> {
+    pub(super) fn hold(&self) -> ExclusiveHold<'_> {
         self.store.exclusive()
     }
 
@@ -399,7 +399,7 @@ impl Stage {
 
     /// Ends the stage at the present time: the rest of a TTL is written as of the last call, not of the first. A script
     /// may take long, and its TTLs count from the time when it has set them.
-    pub(super) fn end(mut self, now: Now) -> Outcome {
+    pub(super) fn end(mut self, now: Now) -> StageOutcome {
         self.cx.now = now;
         self.store.forget_unlogged();
         let mut recorded = std::mem::take(&mut *self.recorder.recorded.lock());
@@ -429,20 +429,20 @@ impl Stage {
         let changed = changed.collect();
         drop(hold);
         let has_begun_queue = self.queues.has_begun();
-        Outcome { cleared, changed, events, losses, has_begun_queue }
+        StageOutcome { cleared, changed, events, losses, has_begun_queue }
     }
 
     /// Returns the TTL of a changed key: the former TTL, if it was kept; the TTL of a key that was copied or renamed to
     /// this one; or a new one.
-    fn ttl_of(&self, key: &KeyName, deadline: Deadline) -> Ttl {
-        let is_it = |ttl: &&Ttl| ttl.deadline() == deadline;
+    fn ttl_of(&self, key: &KeyName, deadline: Deadline) -> CountedTtl {
+        let is_it = |ttl: &&CountedTtl| ttl.deadline() == deadline;
         let kept = self.ttls.get(key).filter(is_it).or_else(|| self.ttls.values().find(is_it));
         kept.copied().unwrap_or_else(|| {
             let given = self.handed_over.iter().filter(|lock| lock.key == *key).filter_map(|lock| lock.ttl);
             // The TTL of a queued client counts from the time when the client is told.
             let as_of_end =
                 given.filter(|(given, _)| *given == deadline).map(|(_, ms)| Deadline::after(self.cx.now, ms));
-            Ttl::new(as_of_end.last().unwrap_or(deadline), self.cx.now)
+            CountedTtl::new(as_of_end.last().unwrap_or(deadline), self.cx.now)
         })
     }
 }
@@ -462,7 +462,7 @@ mod tests {
         let (key, now) = ((0, Box::from(&b"k"[..])), namespace.clock.now());
         let wait = StoredWait { process: 1, number: 7 };
         for is_acquired_again in [false, true] {
-            let holders = Arc::new(Holders::new(namespace.clients.clone()));
+            let holders = Arc::new(ClusterHolders::new(namespace.clients.clone()));
             let mut stage = Stage::new(&namespace.store, StageCx { holders, fence_base: 0, now });
             let holder = Some(StoredClient { process: 1, id: 3, ..StoredClient::default() });
             let lock = StoredLock { fence: 5, holder, granted: vec![wait], ..StoredLock::default() };

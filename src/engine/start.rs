@@ -13,16 +13,16 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::dispatch::Handlers;
-use crate::engine::api::Access;
-use crate::engine::cluster::{Change, Failure, Pair, Revision, Test, Transaction};
+use crate::engine::api::MemberAccess;
+use crate::engine::cluster::{ClusterChange, ClusterFailure, ClusterTransaction, NamedValue, Revision, Test};
 use crate::engine::core::Core;
-use crate::engine::driver::{Driver, Handle, Input};
+use crate::engine::driver::{Driver, DriverInput, Handle};
 use crate::engine::etcd::{Cluster, REQUEST_TIMEOUT};
 use crate::engine::keeper::Keeper;
 use crate::engine::load::read_all;
 use crate::engine::locks::FENCES_OF_A_REVISION;
 use crate::engine::mirror::Mirror;
-use crate::engine::names::{Name, Prefix, range_end};
+use crate::engine::names::{EtcdName, NamePrefix, range_end};
 use crate::engine::stored::FORMAT;
 use crate::namespace::Namespace;
 
@@ -34,24 +34,24 @@ const VERSION_MIN: [u32; 3] = [3, 5, 13];
 const HISTORY_MAX: Revision = 10_000_000;
 
 /// The engine of a server. Dropping it ends the engine.
-pub(crate) struct Running {
-    tell: mpsc::UnboundedSender<Input>,
+pub(crate) struct RunningEngine {
+    tell: mpsc::UnboundedSender<DriverInput>,
     ended: Option<oneshot::Receiver<()>>,
 }
 
-impl Running {
+impl RunningEngine {
     /// Ends the engine, and waits for that.
     pub(crate) async fn end(&mut self) {
-        let _ = self.tell.send(Input::Stop); // the engine may have ended
+        let _ = self.tell.send(DriverInput::Stop); // the engine may have ended
         if let Some(ended) = self.ended.take() {
             let _ = ended.await; // closed when the thread has ended
         }
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningEngine {
     fn drop(&mut self) {
-        let _ = self.tell.send(Input::Stop); // the engine may have ended
+        let _ = self.tell.send(DriverInput::Stop); // the engine may have ended
     }
 }
 
@@ -73,12 +73,12 @@ impl Ready {
 ///
 /// # Errors
 /// The reason for which the engine cannot be started, in one line.
-pub(crate) fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> io::Result<(Running, Ready)> {
+pub(crate) fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> io::Result<(RunningEngine, Ready)> {
     let config = namespace.settings.current();
     let stats = namespace.observed.engine.clone();
     let urls = endpoints(&config)?;
     let cluster = Arc::new(Cluster::new(&urls, access(&config)?, stats));
-    let prefix = Prefix::new(config.etcd_prefix.as_deref().unwrap_or_default());
+    let prefix = NamePrefix::new(config.etcd_prefix.as_deref().unwrap_or_default());
     let (tell, inputs) = mpsc::unbounded_channel();
     let ((tell_ready, ready), (tell_ended, ended)) = (oneshot::channel(), oneshot::channel());
     let mirror = Mirror::new(namespace.clone(), prefix.clone());
@@ -109,7 +109,7 @@ pub(crate) fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> 
         });
     })?;
     namespace.set_engine(Arc::new(Handle { inputs: tell.clone(), stats: namespace.observed.engine.clone() }));
-    Ok((Running { tell, ended: Some(ended) }, Ready(ready)))
+    Ok((RunningEngine { tell, ended: Some(ended) }, Ready(ready)))
 }
 
 /// Returns the URLs of the cluster's members.
@@ -125,7 +125,7 @@ fn endpoints(config: &Config) -> io::Result<Vec<String>> {
 }
 
 /// Returns the options of connections to the endpoints.
-fn access(config: &Config) -> io::Result<Access> {
+fn access(config: &Config) -> io::Result<MemberAccess> {
     let read = |path: &Path| {
         std::fs::read(path).map_err(|error| io::Error::other(format!("engine etcd: {}: {error}", path.display())))
     };
@@ -147,7 +147,7 @@ fn access(config: &Config) -> io::Result<Access> {
         let identity = Identity::from_pem(read(cert)?, read(key)?);
         tls = tls.map(|tls| tls.identity(identity));
     }
-    Ok(Access { user, tls, connect_timeout: REQUEST_TIMEOUT })
+    Ok(MemberAccess { user, tls, connect_timeout: REQUEST_TIMEOUT })
 }
 
 /// Prepares the engine: checks that the cluster can be used, and loads the mirror.
@@ -157,14 +157,14 @@ fn access(config: &Config) -> io::Result<Access> {
 async fn prepare(driver: &mut Driver) -> Result<(), String> {
     let cluster = driver.cluster.clone();
     check_version(&cluster).await?;
-    let format = driver.prefix.name(&Name::Format);
-    let fence = driver.prefix.name(&Name::Fence);
+    let format = driver.prefix.name(&EtcdName::Format);
+    let fence = driver.prefix.name(&EtcdName::Fence);
     let done = persist(|| {
-        let created = Transaction {
+        let created = ClusterTransaction {
             tests: vec![Test::Unchanged(format.clone(), 0)],
             changes: vec![
-                Change::Put(format.clone(), FORMAT.to_vec()),
-                Change::Put(fence.clone(), driver.core.first_fence().to_string().into_bytes()),
+                ClusterChange::Put(format.clone(), FORMAT.to_vec()),
+                ClusterChange::Put(fence.clone(), driver.core.first_fence().to_string().into_bytes()),
             ],
             reads: vec![format.clone()],
         };
@@ -178,7 +178,7 @@ async fn prepare(driver: &mut Driver) -> Result<(), String> {
         return Err(format!("what is under the prefix {prefix} has another format: {shown}"));
     }
     let (pairs, revision) = persist(|| read_all(&cluster, &driver.prefix)).await?;
-    let is_key = |pair: &&Pair| matches!(driver.prefix.parse(&pair.name), Some(Name::Key(_)));
+    let is_key = |pair: &&NamedValue| matches!(driver.prefix.parse(&pair.name), Some(EtcdName::Key(_)));
     let keys = pairs.iter().filter(is_key).count();
     driver.core.replace(pairs, revision);
     raise_fences(driver, revision).await?;
@@ -196,11 +196,11 @@ async fn raise_fences(driver: &Driver, revision: Revision) -> Result<(), String>
     if base >= wanted {
         return Ok(());
     }
-    let fence = driver.prefix.name(&Name::Fence);
+    let fence = driver.prefix.name(&EtcdName::Fence);
     let raise = || {
         let tests = vec![Test::Unchanged(fence.clone(), changed)]; // otherwise another process has just done so
-        let changes = vec![Change::Put(fence.clone(), wanted.to_string().into_bytes())];
-        driver.cluster.commit(Transaction { tests, changes, reads: Vec::new() }, 0)
+        let changes = vec![ClusterChange::Put(fence.clone(), wanted.to_string().into_bytes())];
+        driver.cluster.commit(ClusterTransaction { tests, changes, reads: Vec::new() }, 0)
     };
     persist(raise).await.map(|_| ())
 }
@@ -216,12 +216,12 @@ async fn warn_of_history(cluster: &Cluster, name: &[u8], revision: Revision) {
 }
 
 /// Repeats a request until there is an answer; the caller limits the time.
-async fn persist<T, F: Future<Output = Result<T, Failure>>>(mut ask: impl FnMut() -> F) -> Result<T, String> {
+async fn persist<T, F: Future<Output = Result<T, ClusterFailure>>>(mut ask: impl FnMut() -> F) -> Result<T, String> {
     let mut logged = String::new();
     loop {
         match ask().await {
             Ok(answer) => return Ok(answer),
-            Err(Failure::Refused(reason) | Failure::Exhausted(reason)) => return Err(reason),
+            Err(ClusterFailure::Refused(reason) | ClusterFailure::Exhausted(reason)) => return Err(reason),
             Err(failure) => {
                 if failure.reason() != logged {
                     logged = failure.reason().to_owned();

@@ -15,7 +15,7 @@ const SLACK_MIN_MS: u64 = 10;
 
 /// A TTL as this process counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ttl {
+pub(super) struct CountedTtl {
     id: u64,
     /// End of the TTL as shown to clients; a deadline that does not pass by itself.
     deadline: Deadline,
@@ -24,18 +24,18 @@ pub(super) struct Ttl {
     slack_ms: u64,
 }
 
-impl Ttl {
+impl CountedTtl {
     /// Creates the TTL that a command has set as a deadline.
     pub(super) fn new(deadline: Deadline, now: Now) -> Self {
         let left_ms = deadline.remaining_ms(now).max(0).unsigned_abs();
         let slack_ms = left_ms / DRIFT + SLACK_MIN_MS;
         let due_ms = now.ms_later(left_ms.saturating_add(slack_ms));
-        Ttl { id: rand_id(), deadline: deadline.kept(), due_ms, slack_ms }
+        CountedTtl { id: rand_id(), deadline: deadline.kept(), due_ms, slack_ms }
     }
 
     /// Returns the TTL of a key that this process has just learned of. `known` is the TTL of the key before, if it was
     /// known.
-    pub(super) fn learned(stored: StoredTtl, known: Option<Ttl>, now: Now) -> Self {
+    pub(super) fn learned(stored: StoredTtl, known: Option<CountedTtl>, now: Now) -> Self {
         match known.filter(|known| known.id == stored.id) {
             Some(known) => known,
             None => Self::counted(stored, now),
@@ -55,13 +55,13 @@ impl Ttl {
         let deadline =
             if stored.is_date { Deadline::at_wall_ms(stored.wall_ms) } else { Deadline::after(now, stored.left_ms) };
         let due_ms = now.ms_later(stored.left_ms.saturating_add(stored.slack_ms));
-        Ttl { id: stored.id, deadline: deadline.kept(), due_ms, slack_ms: stored.slack_ms }
+        CountedTtl { id: stored.id, deadline: deadline.kept(), due_ms, slack_ms: stored.slack_ms }
     }
 
     /// Returns the same TTL counted from a later time, when the cluster has confirmed it.
     pub(super) fn confirmed(self, staged: Now, now: Now) -> Self {
         let passed_ms = now.mono_ms().saturating_sub(staged.mono_ms());
-        Ttl { due_ms: self.due_ms.saturating_add(passed_ms), ..self }
+        CountedTtl { due_ms: self.due_ms.saturating_add(passed_ms), ..self }
     }
 
     /// Returns true if the key may be deleted.

@@ -30,9 +30,9 @@ struct Line {
 
 /// The turns of all keys.
 #[derive(Default)]
-pub(super) struct Turns(HashMap<KeyName, Line, ahash::RandomState>);
+pub(super) struct KeyTurns(HashMap<KeyName, Line, ahash::RandomState>);
 
-impl Turns {
+impl KeyTurns {
     /// Adds the request of a process for a turn of a key, with its revision.
     pub(super) fn add(&mut self, process: u64, key: KeyName, (revision, now_ms): (Revision, u64)) {
         let line = self.0.entry(key).or_insert(Line { askers: Vec::new(), since_ms: now_ms });
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn turns_come_in_the_order_of_asking_and_who_does_not_use_its_own_is_passed_over() {
-        let (mut turns, key) = (Turns::default(), (0, Box::from(&b"k"[..])));
+        let (mut turns, key) = (KeyTurns::default(), (0, Box::from(&b"k"[..])));
         assert!(!turns.is_of_another(&key, 1, 0));
         turns.add(2, key.clone(), (8, 0));
         turns.add(1, key.clone(), (7, 0));

@@ -3,19 +3,19 @@
 use bytes::Bytes;
 
 use crate::engine::stored::StoredKey;
-use crate::engine::ttl::Ttl;
+use crate::engine::ttl::CountedTtl;
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::{Options, Target, kind_of, read, write_body};
+use crate::rdb::value::{ValueOptions, ValueTarget, kind_of, read, write_body};
 use crate::rdb::{Compression, Reader, VERSION_7_4};
 use crate::store::entry::Entry;
-use crate::store::limits::Limits;
+use crate::store::limits::ValueLimits;
 use crate::store::{Hasher, StringHint};
 use crate::time::clock::{Deadline, Now};
 
 /// Converts an entry to its stored form.
-pub(super) fn encode(entry: &Entry, fence: i64, ttl: Option<Ttl>, now: Now) -> StoredKey {
+pub(super) fn encode(entry: &Entry, fence: i64, ttl: Option<CountedTtl>, now: Now) -> StoredKey {
     let (mut body, kind) = (MarkedBytes::default(), kind_of(entry, VERSION_7_4));
-    write_body(&mut body, kind, entry, Options { compression: Compression::Never, len_max: 0 });
+    write_body(&mut body, kind, entry, ValueOptions { compression: Compression::Never, len_max: 0 });
     StoredKey {
         kind: kind.into(),
         body: Bytes::from(body.into_parts().0),
@@ -31,11 +31,11 @@ pub(super) fn decode(
     stored: &StoredKey,
     key: &[u8],
     deadline: Option<Deadline>,
-    limits: Limits,
+    limits: ValueLimits,
     hasher: &Hasher,
 ) -> Option<Entry> {
-    let options = Options { compression: Compression::Never, len_max: stored.body.len() };
-    let target = Target { key, deadline, limits, hasher };
+    let options = ValueOptions { compression: Compression::Never, len_max: stored.body.len() };
+    let target = ValueTarget { key, deadline, limits, hasher };
     let mut reader = Reader::new(&stored.body);
     let mut entry = read(u8::try_from(stored.kind).ok()?, &mut reader, target, options).ok()?;
     let hints = [StringHint::Plain, StringHint::NotInt, StringHint::Raw];

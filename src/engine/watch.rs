@@ -5,16 +5,16 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::engine::api::messages::{Event, EventType, WatchCreateRequest, WatchRequest, WatchUnion};
-use crate::engine::cluster::{News, Revision, Step};
+use crate::engine::api::messages::{EventType, WatchCreateRequest, WatchEvent, WatchRequest, WatchUnion};
+use crate::engine::cluster::{News, Revision, RevisionChanges};
 use crate::engine::etcd::{Cluster, pair, revision};
-use crate::engine::names::{Prefix, range_end};
+use crate::engine::names::{NamePrefix, range_end};
 
 /// A message of a watch.
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(super) enum WatchMessage {
     /// Changes, in order.
-    Steps(Vec<Step>),
+    Steps(Vec<RevisionChanges>),
     /// There are no further changes up to a revision.
     Progress(Revision),
     /// The next changes were compacted.
@@ -24,24 +24,24 @@ pub(super) enum Seen {
 }
 
 /// A running watch. Dropping it ends the watch.
-pub(super) struct Watch {
+pub(super) struct EtcdWatch {
     task: JoinHandle<()>,
     asks: mpsc::Sender<()>,
 }
 
-impl Drop for Watch {
+impl Drop for EtcdWatch {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Watch {
+impl EtcdWatch {
     /// Begins to follow the changes after a revision at the present endpoint.
     pub(super) fn begin(
         cluster: Arc<Cluster>,
-        prefix: &Prefix,
+        prefix: &NamePrefix,
         after: Revision,
-        tell: impl Fn(Seen) + Send + Sync + 'static,
+        tell: impl Fn(WatchMessage) + Send + Sync + 'static,
     ) -> Self {
         let (asks, asked) = mpsc::channel(1);
         let prefix = prefix.bytes().to_vec();
@@ -50,10 +50,10 @@ impl Watch {
             let reason = follow(&cluster, endpoint, (&prefix, after), asked, &tell).await;
             if let Err(reason) = reason {
                 cluster.leave(endpoint);
-                tell(Seen::Ended(reason));
+                tell(WatchMessage::Ended(reason));
             }
         });
-        Watch { task, asks }
+        EtcdWatch { task, asks }
     }
 
     /// Requests the revision up to which there are no further changes.
@@ -67,7 +67,7 @@ async fn follow(
     endpoint: usize,
     (prefix, after): (&[u8], Revision),
     mut asked: mpsc::Receiver<()>,
-    tell: &(impl Fn(Seen) + Sync),
+    tell: &(impl Fn(WatchMessage) + Sync),
 ) -> Result<(), String> {
     let from = WatchCreateRequest { key: prefix.to_vec(), range_end: range_end(prefix), start_revision: after + 1 };
     let client = cluster.client(endpoint).await.map_err(|error| error.to_string())?;
@@ -83,7 +83,7 @@ async fn follow(
         };
         let Some(answer) = answer else { return Err("the stream has ended".into()) };
         if answer.compact_revision > 0 {
-            tell(Seen::Compacted);
+            tell(WatchMessage::Compacted);
             return Ok(());
         }
         if answer.canceled {
@@ -92,17 +92,17 @@ async fn follow(
         if answer.events.is_empty() {
             // The answer to the create request has the present revision, although no changes were reported yet.
             if !answer.created {
-                tell(Seen::Progress(revision(answer.header)));
+                tell(WatchMessage::Progress(revision(answer.header)));
             }
             continue;
         }
-        tell(Seen::Steps(steps(answer.events)));
+        tell(WatchMessage::Steps(steps(answer.events)));
     }
 }
 
 /// Groups the changes of an answer by revision.
-fn steps(events: Vec<Event>) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+fn steps(events: Vec<WatchEvent>) -> Vec<RevisionChanges> {
+    let mut steps: Vec<RevisionChanges> = Vec::new();
     for event in events {
         let kind = event.r#type();
         let Some(found) = event.kv else { continue };
@@ -113,7 +113,7 @@ fn steps(events: Vec<Event>) -> Vec<Step> {
         };
         match steps.last_mut().filter(|step| step.revision == revision) {
             Some(step) => step.news.push(news),
-            None => steps.push(Step { revision, news: vec![news] }),
+            None => steps.push(RevisionChanges { revision, news: vec![news] }),
         }
     }
     steps

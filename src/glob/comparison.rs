@@ -10,7 +10,7 @@
 
 use memchr::memmem;
 
-use crate::glob::pattern::{Part, Pattern, bounds, folded, is_negated, read_class, same};
+use crate::glob::pattern::{ClassPart, Pattern, bounds, folded, is_negated, read_class, same};
 
 /// Number of positions with which a segment is compared at once.
 const PLACES: usize = 256;
@@ -250,9 +250,9 @@ impl<T: AsRef<[u8]>> Pattern<T> {
                     let mut others = [u8::MAX; PLACES]; // none is known to be in the class
                     let others = &mut others[..bytes.len()];
                     let used = read_class(class, |part| match part {
-                        Part::Escaped(escaped) => keep(others, bytes, |byte| byte != escaped),
-                        Part::Literal(literal) => keep(others, bytes, |byte| !same(literal, byte, fold)),
-                        Part::Range(low, high) => {
+                        ClassPart::Escaped(escaped) => keep(others, bytes, |byte| byte != escaped),
+                        ClassPart::Literal(literal) => keep(others, bytes, |byte| !same(literal, byte, fold)),
+                        ClassPart::Range(low, high) => {
                             let (low, high) = bounds(low, high, fold);
                             keep(others, bytes, |byte| !(low..=high).contains(&folded(byte, fold)));
                         }

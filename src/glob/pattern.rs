@@ -103,7 +103,7 @@ fn long_classes(pattern: &[u8], fold: bool) -> Box<[LongClass]> {
 }
 
 /// A part of a class.
-pub(super) enum Part {
+pub(super) enum ClassPart {
     /// A byte after a backslash.
     Escaped(u8),
     Literal(u8),
@@ -112,23 +112,23 @@ pub(super) enum Part {
 
 /// Visits the parts of the inside of `[...]`, given from the byte after the opening bracket on; a leading `^` is
 /// skipped. Returns the bytes consumed, including the closing bracket.
-pub(super) fn read_class(class: &[u8], mut visit: impl FnMut(Part)) -> usize {
+pub(super) fn read_class(class: &[u8], mut visit: impl FnMut(ClassPart)) -> usize {
     let mut at = usize::from(is_negated(class));
     loop {
         match &class[at..] {
             // Without a closing bracket, the class ends at the end of the pattern.
             [] => return at,
             [b'\\', escaped, ..] => {
-                visit(Part::Escaped(*escaped));
+                visit(ClassPart::Escaped(*escaped));
                 at += 2;
             }
             [b']', ..] => return at + 1,
             [low, b'-', high, ..] => {
-                visit(Part::Range(*low, *high));
+                visit(ClassPart::Range(*low, *high));
                 at += 3;
             }
             [literal, ..] => {
-                visit(Part::Literal(*literal));
+                visit(ClassPart::Literal(*literal));
                 at += 1;
             }
         }
@@ -146,9 +146,9 @@ pub(super) fn match_class(class: &[u8], byte: u8, fold: bool) -> (usize, bool) {
     let used = read_class(class, |part| {
         matched |= match part {
             // Redis compares an escaped byte without folding its case.
-            Part::Escaped(escaped) => escaped == byte,
-            Part::Literal(literal) => same(literal, byte, fold),
-            Part::Range(low, high) => {
+            ClassPart::Escaped(escaped) => escaped == byte,
+            ClassPart::Literal(literal) => same(literal, byte, fold),
+            ClassPart::Range(low, high) => {
                 let (low, high) = bounds(low, high, fold);
                 (low..=high).contains(&folded(byte, fold))
             }
@@ -164,9 +164,9 @@ pub(super) fn bytes_of_class(class: &[u8], fold: bool) -> ByteSet {
     let (mut changes, mut escaped) = ([0isize; 257], [false; 256]);
     read_class(class, |part| {
         let (low, high) = match part {
-            Part::Escaped(byte) => return escaped[usize::from(byte)] = true,
-            Part::Literal(byte) => (folded(byte, fold), folded(byte, fold)),
-            Part::Range(low, high) => bounds(low, high, fold),
+            ClassPart::Escaped(byte) => return escaped[usize::from(byte)] = true,
+            ClassPart::Literal(byte) => (folded(byte, fold), folded(byte, fold)),
+            ClassPart::Range(low, high) => bounds(low, high, fold),
         };
         if low <= high {
             changes[position(low)] += 1;

@@ -19,11 +19,11 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::info::Peer;
-use crate::metrics::exposition::{self, Format};
+use crate::metrics::exposition::{self, ExpositionFormat};
 use crate::metrics::page::HTML;
 use crate::metrics::release::{self, Unreleased};
 use crate::metrics::sites::{is_link, is_of_other_page};
-use crate::metrics::visitor::{METRICS, PAGE, Refusal, Visitor, releaser};
+use crate::metrics::visitor::{METRICS, PAGE, PageVisitor, Refusal, releaser};
 use crate::metrics::{Body, Metrics};
 
 /// Path of the event stream that the page follows.
@@ -84,7 +84,7 @@ impl Metrics {
         };
         let authorization = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let based = (sources, &self.guesses);
-        let visitor = match Visitor::admit(namespace, authorization, visit.peer.clone(), based) {
+        let visitor = match PageVisitor::admit(namespace, authorization, visit.peer.clone(), based) {
             Ok(visitor) => visitor,
             Err(refusal) => return refused(refusal),
         };
@@ -92,7 +92,7 @@ impl Metrics {
             "/" => whole("text/html; charset=utf-8", HTML),
             "/metrics" => {
                 let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-                let format = Format::preferred(&accept.collect::<Vec<_>>().join(","));
+                let format = ExpositionFormat::preferred(&accept.collect::<Vec<_>>().join(","));
                 let metrics = move |of: &Metrics| exposition::metrics(&of.namespace, of.handlers, format);
                 let metrics = self.collect(metrics).await;
                 metrics.map_or_else(busy, |metrics| whole(format.content_type(), metrics))

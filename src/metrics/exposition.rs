@@ -9,10 +9,10 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::command::server::info::Value;
+use crate::command::server::info::InfoValue;
 use crate::dispatch::Handlers;
-use crate::metrics::figures::{self, Figures};
-use crate::metrics::names::{Kind, METRICS, Metric};
+use crate::metrics::figures::{self, InfoFigures};
+use crate::metrics::names::{METRICS, Metric, MetricKind};
 use crate::namespace::Namespace;
 use crate::observe::histogram::Counts;
 
@@ -49,12 +49,12 @@ const STATUSES: &[(&str, &str, &str)] = &[
 
 /// Text format of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub(super) enum ExpositionFormat {
     OpenMetrics,
     Prometheus,
 }
 
-impl Format {
+impl ExpositionFormat {
     /// Returns the format that a peer prefers, by its `Accept` header.
     pub(super) fn preferred(accept: &str) -> Self {
         let weight_of = |name: &str| {
@@ -64,21 +64,21 @@ impl Format {
         };
         let (new, old) = (weight_of("application/openmetrics-text"), weight_of("text/plain"));
         let prefers_new = new.unwrap_or(0.0) > 0.0_f64 && new >= old;
-        if prefers_new { Format::OpenMetrics } else { Format::Prometheus }
+        if prefers_new { ExpositionFormat::OpenMetrics } else { ExpositionFormat::Prometheus }
     }
 
     /// Returns the content type of the format.
     pub(super) fn content_type(self) -> &'static str {
         match self {
-            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            ExpositionFormat::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ExpositionFormat::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
 }
 
 /// Returns the metrics; `None` while a script keeps the store busy.
-pub(super) fn metrics(namespace: &Namespace, handlers: &'static Handlers, format: Format) -> Option<String> {
-    let figures = Figures::of_metrics(namespace, handlers)?;
+pub(super) fn metrics(namespace: &Namespace, handlers: &'static Handlers, format: ExpositionFormat) -> Option<String> {
+    let figures = InfoFigures::of_metrics(namespace, handlers)?;
     let config = namespace.settings.current();
     let (log, kept) = (&namespace.observed.slow_log, config.slowlog_max_len);
     let locks = &namespace.observed.locks;
@@ -93,7 +93,7 @@ pub(super) fn metrics(namespace: &Namespace, handlers: &'static Handlers, format
     registry.register_collector(Box::new(scrape));
     let mut text = String::new();
     encode(&mut text, &registry).ok()?;
-    Some(if format == Format::OpenMetrics { text } else { in_older_form(&text) })
+    Some(if format == ExpositionFormat::OpenMetrics { text } else { in_older_form(&text) })
 }
 
 /// Turns OpenMetrics into Prometheus' older format, in which counters and information are named with their suffixes.
@@ -122,7 +122,7 @@ fn in_older_form(text: &str) -> String {
 /// Values of one scrape.
 #[derive(Debug)]
 struct Scrape {
-    figures: Figures,
+    figures: InfoFigures,
     slow_calls: usize,
     last_slow_us: u64,
     waits: Durations,
@@ -151,7 +151,7 @@ impl Durations {
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let out = &mut encoder;
-        let unlabelled = |name, help| Metric { field: "", name, kind: Kind::Gauge, divisor: 1.0, help };
+        let unlabelled = |name, help| Metric { field: "", name, kind: MetricKind::Gauge, divisor: 1.0, help };
         one(out, &unlabelled("redis_up", "Whether the server answers"), 1.0)?;
         self.identity(out)?;
         for (field, name, help) in STATUSES {
@@ -209,7 +209,7 @@ impl Scrape {
         let mut of_each = |name, help, part: &str| {
             let mut family = out.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for (_, value) in self.figures.family("slave") {
-                let label = |part: &str| value.part(part).map(Value::to_string).unwrap_or_default();
+                let label = |part: &str| value.part(part).map(InfoValue::to_string).unwrap_or_default();
                 let labels =
                     [("slave_ip", label("ip")), ("slave_port", label("port")), ("slave_state", label("state"))];
                 family.encode_family(&labels)?.encode_gauge(&figures::part(value, part))?;
@@ -223,7 +223,7 @@ impl Scrape {
     }
 
     fn databases(&self, out: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let mut of_each = |name, help, read: fn(&Value) -> f64| {
+        let mut of_each = |name, help, read: fn(&InfoValue) -> f64| {
             let mut family = out.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for (number, value) in self.figures.databases() {
                 family.encode_family(&[("db", format!("db{number}"))])?.encode_gauge(&read(value))?;
@@ -240,8 +240,10 @@ impl Scrape {
 /// Writes a metric without labels.
 fn one(out: &mut DescriptorEncoder<'_>, metric: &Metric, value: f64) -> fmt::Result {
     match metric.kind {
-        Kind::Gauge => out.encode_descriptor(metric.name, metric.help, None, MetricType::Gauge)?.encode_gauge(&value),
-        Kind::Counter => out
+        MetricKind::Gauge => {
+            out.encode_descriptor(metric.name, metric.help, None, MetricType::Gauge)?.encode_gauge(&value)
+        }
+        MetricKind::Counter => out
             .encode_descriptor(metric.name, metric.help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, f64>(&value, None),
     }
@@ -283,7 +285,7 @@ mod tests {
 
     #[test]
     fn openmetrics_is_sent_to_those_that_prefer_it() {
-        use Format::{OpenMetrics, Prometheus};
+        use ExpositionFormat::{OpenMetrics, Prometheus};
         let cases = [
             ("", Prometheus),
             ("*/*", Prometheus),
@@ -295,7 +297,7 @@ mod tests {
             ("application/openmetrics-text;q=NaN", Prometheus),
         ];
         for (accept, expected) in cases {
-            assert_eq!(Format::preferred(accept), expected, "{accept}");
+            assert_eq!(ExpositionFormat::preferred(accept), expected, "{accept}");
         }
     }
 

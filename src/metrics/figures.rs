@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::command::server::info::{self, Value};
+use crate::command::server::info::{self, InfoValue};
 use crate::dispatch::Handlers;
 use crate::dispatch::introspection::describe;
 use crate::namespace::Namespace;
@@ -28,10 +28,10 @@ const OF_PAGE: &[&str] = &["server", "clients", "memory", "persistence", "stats"
 
 /// The fields of INFO at one time.
 #[derive(Debug, Default)]
-pub(super) struct Figures {
-    fields: BTreeMap<&'static str, Value>,
+pub(super) struct InfoFigures {
+    fields: BTreeMap<&'static str, InfoValue>,
     /// Fields whose names begin alike, by the rest of the name.
-    families: BTreeMap<&'static str, BTreeMap<String, Value>>,
+    families: BTreeMap<&'static str, BTreeMap<String, InfoValue>>,
 }
 
 /// Values of a page's plots for one second.
@@ -47,7 +47,7 @@ pub(super) struct Point {
     pub(super) barriers: u64,
 }
 
-impl Figures {
+impl InfoFigures {
     /// Returns the figures of the metrics of Prometheus; `None` while a script keeps the store busy.
     pub(super) fn of_metrics(namespace: &Namespace, handlers: &'static Handlers) -> Option<Self> {
         Self::of(namespace, handlers, OF_METRICS)
@@ -60,7 +60,7 @@ impl Figures {
 
     /// Reads one section after the other, so that no call waits for all of them.
     fn of(namespace: &Namespace, handlers: &'static Handlers, sections: &[&str]) -> Option<Self> {
-        let mut figures = Figures::default();
+        let mut figures = InfoFigures::default();
         for section in sections {
             for (name, value) in describe(namespace, handlers, "info", |call| info::fields(call, section))? {
                 match name.label {
@@ -76,31 +76,31 @@ impl Figures {
     pub(super) fn text(&self, field: &str) -> Cow<'_, str> {
         match self.fields.get(field) {
             None => Cow::Borrowed(""),
-            Some(Value::Text(text)) => Cow::Borrowed(text),
+            Some(InfoValue::Text(text)) => Cow::Borrowed(text),
             Some(value) => Cow::Owned(value.to_string()),
         }
     }
 
     /// Returns the value of a numeric field; 0 if there is none.
     pub(super) fn number(&self, field: &str) -> f64 {
-        self.fields.get(field).and_then(Value::number).unwrap_or(0.0)
+        self.fields.get(field).and_then(InfoValue::number).unwrap_or(0.0)
     }
 
     /// Returns the value of a field that is a count; 0 if there is none.
     pub(super) fn count(&self, field: &str) -> u64 {
         match self.fields.get(field) {
-            Some(Value::Count(count)) => *count,
+            Some(InfoValue::Count(count)) => *count,
             _ => 0,
         }
     }
 
     /// Returns a family of fields: the rest of each name, and the value.
-    pub(super) fn family(&self, prefix: &str) -> impl Iterator<Item = (&str, &Value)> {
+    pub(super) fn family(&self, prefix: &str) -> impl Iterator<Item = (&str, &InfoValue)> {
         self.families.get(prefix).into_iter().flatten().map(|(label, value)| (label.as_str(), value))
     }
 
     /// Returns the databases that have keys: the number, and the value of its field.
-    pub(super) fn databases(&self) -> impl Iterator<Item = (&str, &Value)> {
+    pub(super) fn databases(&self) -> impl Iterator<Item = (&str, &InfoValue)> {
         self.family("db")
     }
 
@@ -120,8 +120,8 @@ impl Figures {
 }
 
 /// Returns a part of a value that is a number; 0 if it is missing.
-pub(super) fn part(value: &Value, name: &str) -> f64 {
-    value.part(name).and_then(Value::number).unwrap_or(0.0)
+pub(super) fn part(value: &InfoValue, name: &str) -> f64 {
+    value.part(name).and_then(InfoValue::number).unwrap_or(0.0)
 }
 
 #[cfg(test)]

@@ -15,14 +15,14 @@ const OF_PEER_MAX: usize = FOLLOWERS_MAX / 2;
 pub(super) struct Followers(Mutex<Vec<IpAddr>>);
 
 /// Place of a page that follows; free again when it is dropped.
-pub(super) struct Place {
+pub(super) struct FollowerSlot {
     followers: Arc<Followers>,
     peer: IpAddr,
 }
 
 impl Followers {
     /// Takes a place for a page of a peer, if one is free.
-    pub(super) fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<FollowerSlot> {
         let peer = peer_at(ip);
         let mut taken = self.0.lock();
         let of_peer = taken.iter().filter(|other| **other == peer).count();
@@ -30,11 +30,11 @@ impl Followers {
             return None;
         }
         taken.push(peer);
-        Some(Place { followers: self.clone(), peer })
+        Some(FollowerSlot { followers: self.clone(), peer })
     }
 }
 
-impl Drop for Place {
+impl Drop for FollowerSlot {
     fn drop(&mut self) {
         let mut taken = self.followers.0.lock();
         let place = taken.iter().position(|peer| *peer == self.peer);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::info::ClientCopy;
 use crate::client::registry::Clients;
-use crate::command::lock::deadlock::Link;
+use crate::command::lock::deadlock::CycleLink;
 use crate::command::lock::overview::{ShownHolder, ShownLock, ShownWaiter};
 use crate::metrics::shown::{name, short_name};
 use crate::observe::handovers::Handover;
@@ -66,7 +66,7 @@ fn shown_waiter(waiter: &ShownWaiter, clients: &Clients) -> Value {
 }
 
 /// Returns a link of a cycle as JSON: a lock, and the client that holds it and waits for the next one.
-fn shown_link(link: &Link, clients: &Clients) -> Value {
+fn shown_link(link: &CycleLink, clients: &Clients) -> Value {
     let (id, process) = clients.shown(link.client).map_or((link.client, None), |client| (client.id, client.process));
     json!({ "key": short_name(&link.key), "id": id, "process": process.map(process_name) })
 }

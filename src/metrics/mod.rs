@@ -38,11 +38,11 @@ pub(crate) use answer::Visit;
 pub(crate) use body::Body;
 
 use crate::dispatch::Handlers;
-use crate::metrics::figures::{Figures, Point};
+use crate::metrics::figures::{InfoFigures, Point};
 use crate::metrics::followers::Followers;
 use crate::metrics::guesses::Guesses;
 use crate::metrics::page::Page;
-use crate::metrics::visitor::Visitor;
+use crate::metrics::visitor::PageVisitor;
 use crate::namespace::Namespace;
 
 /// Number of seconds that a page shows.
@@ -106,7 +106,7 @@ impl Metrics {
 
     fn record(&self) -> Option<()> {
         let is_followed = self.states.receiver_count() > 0;
-        let figures = Figures::of_page(&self.namespace, self.handlers)?;
+        let figures = InfoFigures::of_page(&self.namespace, self.handlers)?;
         let mut history = self.history.lock();
         if history.len() == HISTORY_LEN {
             history.pop_front();
@@ -121,7 +121,12 @@ impl Metrics {
 
     /// Begins to send the state to a page: the history first. Returns `None` when too many pages follow already, in all
     /// or from the same peer, or a script keeps the store busy.
-    async fn begin_to_follow(self: &Arc<Self>, visitor: Visitor, ip: IpAddr, cut: CancellationToken) -> Option<Body> {
+    async fn begin_to_follow(
+        self: &Arc<Self>,
+        visitor: PageVisitor,
+        ip: IpAddr,
+        cut: CancellationToken,
+    ) -> Option<Body> {
         let place = self.followers.enter(ip)?;
         let (metrics, mut states) = (self.clone(), self.states.subscribe());
         let first = self.collect(Metrics::past_and_present).await?;
@@ -137,7 +142,7 @@ impl Metrics {
     }
 
     fn past_and_present(&self) -> Option<Bytes> {
-        let figures = Figures::of_page(&self.namespace, self.handlers)?;
+        let figures = InfoFigures::of_page(&self.namespace, self.handlers)?;
         let past = event("history", &state::history(&self.history.lock()));
         Some([past, event("state", &self.state(&figures))].concat().into())
     }
@@ -148,7 +153,7 @@ impl Metrics {
         &self,
         states: &mut watch::Receiver<Bytes>,
         sender: &mpsc::Sender<Bytes>,
-        mut visitor: Visitor,
+        mut visitor: PageVisitor,
         cut: &CancellationToken,
     ) {
         let mut missed = 0;
@@ -166,7 +171,7 @@ impl Metrics {
         cut.cancel();
     }
 
-    fn state(&self, figures: &Figures) -> Value {
+    fn state(&self, figures: &InfoFigures) -> Value {
         state::state(&self.namespace, self.handlers, figures)
     }
 }

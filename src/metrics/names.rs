@@ -6,7 +6,7 @@
 
 /// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MetricKind {
     /// A value that goes up and down.
     Gauge,
     /// A value that only grows, until the server is restarted or CONFIG RESETSTAT resets it.
@@ -20,7 +20,7 @@ pub(super) struct Metric {
     pub(super) field: &'static str,
     /// Name of the metric; `_total` of a counter is not part of it.
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: MetricKind,
     /// Number of the field's units that make one unit of the metric.
     pub(super) divisor: f64,
     pub(super) help: &'static str,
@@ -33,11 +33,11 @@ impl Metric {
 }
 
 const fn gauge(field: &'static str, name: &'static str, help: &'static str) -> Metric {
-    Metric { field, name, kind: Kind::Gauge, divisor: 1.0, help }
+    Metric { field, name, kind: MetricKind::Gauge, divisor: 1.0, help }
 }
 
 const fn counter(field: &'static str, name: &'static str, help: &'static str) -> Metric {
-    Metric { field, name, kind: Kind::Counter, divisor: 1.0, help }
+    Metric { field, name, kind: MetricKind::Counter, divisor: 1.0, help }
 }
 
 #[rustfmt::skip] // a table

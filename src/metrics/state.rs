@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 use crate::command::lock::overview::overview;
 use crate::dispatch::Handlers;
 use crate::dispatch::plan::find;
-use crate::metrics::figures::{Figures, Point, part};
+use crate::metrics::figures::{InfoFigures, Point, part};
 use crate::metrics::locks::{shown_handover, shown_lock};
 use crate::metrics::shown::{name, short_name};
 use crate::metrics::visitor::releaser;
 use crate::namespace::Namespace;
 use crate::observe::histogram::Counts;
-use crate::observe::slow_log::Entry;
+use crate::observe::slow_log::SlowLogEntry;
 use crate::resp::RequestBuffer;
 
 /// Number of locks that a page shows.
@@ -85,7 +85,7 @@ pub(super) fn history(points: &VecDeque<Point>) -> Value {
     })
 }
 
-pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures: &Figures) -> Value {
+pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures: &InfoFigures) -> Value {
     let mut state = shown_figures(figures, TEXTS, NUMBERS);
     let locks = overview(namespace, handlers, LOCKS_SHOWN).unwrap_or_default();
     let may_release = releaser(namespace).is_some();
@@ -105,14 +105,14 @@ pub(super) fn state(namespace: &Namespace, handlers: &'static Handlers, figures:
 }
 
 /// Returns figures, by their names in INFO.
-fn shown_figures(figures: &Figures, texts: &[&str], numbers: &[&str]) -> Map<String, Value> {
+fn shown_figures(figures: &InfoFigures, texts: &[&str], numbers: &[&str]) -> Map<String, Value> {
     let texts = texts.iter().map(|field| ((*field).to_owned(), figures.text(field).into_owned().into()));
     let numbers = numbers.iter().map(|field| ((*field).to_owned(), figures.number(field).into()));
     texts.chain(numbers).collect()
 }
 
 /// Returns the state of the cluster that the data is in, and figures of the requests to it.
-fn shown_engine(namespace: &Namespace, figures: &Figures) -> Value {
+fn shown_engine(namespace: &Namespace, figures: &InfoFigures) -> Value {
     let mut engine = shown_figures(figures, ENGINE_TEXTS, ENGINE_NUMBERS);
     let stats = &namespace.observed.engine;
     let durations = [("transactions", stats.transaction_durations()), ("barriers", stats.barrier_durations())];
@@ -136,7 +136,7 @@ fn shown_durations(durations: &Counts) -> Value {
 fn slow_calls(namespace: &Namespace) -> Value {
     let config = namespace.settings.current();
     let entries = namespace.observed.slow_log.latest(SLOW_SHOWN, config.slowlog_max_len);
-    let shown = |entry: &Entry| {
+    let shown = |entry: &SlowLogEntry| {
         let mut words = RequestBuffer::default();
         entry.args.iter().for_each(|word| words.push(word));
         let request = words.as_request();

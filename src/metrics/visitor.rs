@@ -41,13 +41,13 @@ pub(super) enum Refusal {
 }
 
 /// A peer and its user.
-pub(super) struct Visitor {
+pub(super) struct PageVisitor {
     access: Access,
     /// True if the peer gave a name and a password.
     is_named: bool,
 }
 
-impl Visitor {
+impl PageVisitor {
     /// Authenticates a peer by the `Authorization` header of its request, if there is one, and checks that its user may
     /// call the commands on which the answer is based.
     ///
@@ -65,7 +65,7 @@ impl Visitor {
             let (user, password) = read_basic(header).ok_or(Refusal::Unknown)?;
             log_in(namespace, &mut caller, (&user, &password), guesses)?;
         }
-        let visitor = Visitor { access: caller.access.clone(), is_named: authorization.is_some() };
+        let visitor = PageVisitor { access: caller.access.clone(), is_named: authorization.is_some() };
         if visitor.access.needs_authentication() {
             return Err(Refusal::Unknown);
         }

@@ -7,12 +7,12 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::client::pause::Held;
-use crate::config::Address;
+use crate::config::HostPort;
 
 /// The failover in progress, if there is one.
 #[derive(Default)]
 pub(crate) struct Failover {
-    pub(super) current: Mutex<Option<Handover>>,
+    pub(super) current: Mutex<Option<OngoingFailover>>,
     /// Wakeup of the task that makes the failover's next step.
     pub(crate) begun: Notify,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Failover {
 #[derive(Clone, Debug)]
 pub(crate) struct Terms {
     /// The replica that is to be the primary; `None` for the first replica with all records.
-    pub(crate) target: Option<Address>,
+    pub(crate) target: Option<HostPort>,
     /// The time limit, in monotonic milliseconds.
     pub(crate) until_ms: Option<u64>,
     /// True if the replica becomes the primary at the time limit, even if it lacks records.
@@ -29,33 +29,33 @@ pub(crate) struct Terms {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum FailoverStage {
     /// A replica has to receive all records.
     Waiting,
     /// A replica has all records, and is asked to be the primary.
     InProgress,
 }
 
-impl Stage {
+impl FailoverStage {
     /// Returns the name of the stage in INFO.
-    pub(crate) fn name(stage: Option<Stage>) -> &'static str {
+    pub(crate) fn name(stage: Option<FailoverStage>) -> &'static str {
         match stage {
             None => "no-failover",
-            Some(Stage::Waiting) => "waiting-for-sync",
-            Some(Stage::InProgress) => "failover-in-progress",
+            Some(FailoverStage::Waiting) => "waiting-for-sync",
+            Some(FailoverStage::InProgress) => "failover-in-progress",
         }
     }
 }
 
-pub(super) struct Handover {
+pub(super) struct OngoingFailover {
     pub(super) terms: Terms,
-    pub(super) stage: Stage,
+    pub(super) stage: FailoverStage,
     /// The pause before the failover, with its end in monotonic milliseconds.
     pub(super) paused_before: Option<(Held, u64)>,
 }
 
 impl Failover {
-    pub(crate) fn stage(&self) -> Option<Stage> {
+    pub(crate) fn stage(&self) -> Option<FailoverStage> {
         self.current.lock().as_ref().map(|handover| handover.stage)
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::AppendFsync;
 use crate::namespace::Namespace;
 use crate::namespace::restrictions::{FAILS_TO_SAVE, LOADING_BESIDE, LOADING_DATA};
-use crate::persist::aof::Policy;
+use crate::persist::aof::FsyncPolicy;
 
 /// Reason for rejected writes, which would not be saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,11 +40,11 @@ impl Namespace {
     }
 
     /// Returns the policy for syncs of the append-only file, by the settings.
-    pub(crate) fn log_policy(&self) -> Policy {
+    pub(crate) fn log_policy(&self) -> FsyncPolicy {
         match self.settings.current().appendfsync {
-            AppendFsync::Always => Policy::Always,
-            AppendFsync::EverySecond => Policy::EverySec,
-            AppendFsync::No => Policy::No,
+            AppendFsync::Always => FsyncPolicy::Always,
+            AppendFsync::EverySecond => FsyncPolicy::EverySec,
+            AppendFsync::No => FsyncPolicy::No,
         }
     }
 

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use tracing::info;
 
 use crate::client::replica::{Replica, ReplicaState};
-use crate::config::Address;
+use crate::config::HostPort;
 use crate::namespace::Namespace;
-use crate::namespace::failover::{Handover, Stage, Terms};
+use crate::namespace::failover::{FailoverStage, OngoingFailover, Terms};
 
 impl Namespace {
     /// Begins a failover: clients do not write from now on. The caller holds the whole store.
     pub(crate) fn begin_failover(&self, terms: Terms) {
         let paused_before = self.hold_writes();
-        *self.failover.current.lock() = Some(Handover { terms, stage: Stage::Waiting, paused_before });
+        *self.failover.current.lock() = Some(OngoingFailover { terms, stage: FailoverStage::Waiting, paused_before });
         self.failover.begun.notify_one();
     }
 
@@ -21,7 +21,7 @@ impl Namespace {
     pub(crate) fn continue_failover(&self) {
         let _alone = self.store.exclusive();
         let Some(terms) = self.failover.current.lock().as_ref().map(|handover| handover.terms.clone()) else { return };
-        if self.failover.stage() != Some(Stage::Waiting) {
+        if self.failover.stage() != Some(FailoverStage::Waiting) {
             return;
         }
         let is_late = terms.until_ms.is_some_and(|until_ms| until_ms <= self.clock.now().mono_ms());
@@ -57,7 +57,7 @@ impl Namespace {
     }
 
     /// Returns the replica with an address.
-    pub(crate) fn find_replica(&self, address: &Address) -> Option<Arc<Replica>> {
+    pub(crate) fn find_replica(&self, address: &HostPort) -> Option<Arc<Replica>> {
         let is_it = |replica: &Arc<Replica>| {
             let own = replica.address();
             own.port == address.port && own.host.eq_ignore_ascii_case(&address.host)
@@ -66,7 +66,7 @@ impl Namespace {
     }
 
     /// Returns the address of a replica that has all records: of `wanted`, if it is given.
-    fn complete_replica(&self, wanted: Option<&Address>) -> Option<Address> {
+    fn complete_replica(&self, wanted: Option<&HostPort>) -> Option<HostPort> {
         let end = self.log.end();
         let replicas = match wanted {
             Some(wanted) => self.find_replica(wanted).into_iter().collect(),
@@ -77,9 +77,9 @@ impl Namespace {
         replicas.into_iter().find(is_complete).map(|replica| replica.address())
     }
 
-    fn hand_over(&self, target: Address) {
+    fn hand_over(&self, target: HostPort) {
         if let Some(handover) = &mut *self.failover.current.lock() {
-            handover.stage = Stage::InProgress;
+            handover.stage = FailoverStage::InProgress;
         }
         self.follow_primary(target);
     }
@@ -87,10 +87,10 @@ impl Namespace {
     fn give_failover_up(&self, reason: &str) {
         let Some(handover) = self.failover.current.lock().take() else { return };
         match &handover.terms.target {
-            Some(Address { host, port }) => info!("FAILOVER to {host}:{port} aborted: {reason}"),
+            Some(HostPort { host, port }) => info!("FAILOVER to {host}:{port} aborted: {reason}"),
             None => info!("FAILOVER to any replica aborted: {reason}"),
         }
-        if handover.stage == Stage::InProgress {
+        if handover.stage == FailoverStage::InProgress {
             self.become_primary();
         }
         self.release_writes(handover.paused_before);

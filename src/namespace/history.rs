@@ -16,7 +16,7 @@ pub(crate) struct History(Mutex<Ids>);
 
 /// A position in a history: a server with the data up to there may continue from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct HistoryPosition {
     /// The replication ID.
     pub(crate) id: String,
     /// The position in the log.

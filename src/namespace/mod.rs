@@ -51,7 +51,7 @@ use crate::namespace::upkeep::Upkeep;
 use crate::observe::latency::{EVICTION_CYCLE, EXPIRE_CYCLE};
 use crate::observe::stats::ScriptUsage;
 use crate::observe::{CallTimer, Observed};
-use crate::persist::{Effects, Log, LogReader, Persistence, Purpose};
+use crate::persist::{Effects, Log, LogReader, Persistence, ReaderPurpose};
 use crate::spec::{CommandTable, Names};
 use crate::store::usage::UsageRule;
 use crate::store::{ChangeLog, Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, Totals};
@@ -430,7 +430,7 @@ impl Namespace {
     }
 
     /// Enables the log of changes; returns a reader of it.
-    pub fn read_log(&self, purpose: Purpose) -> LogReader {
+    pub fn read_log(&self, purpose: ReaderPurpose) -> LogReader {
         let _alone = self.store.exclusive();
         let reader = self.log.reader(purpose);
         self.follow_log_readers();

@@ -15,15 +15,15 @@ use crate::time::clock::Now;
 /// The waiting shutdown, if there is one.
 #[derive(Default)]
 pub(crate) struct PendingShutdown {
-    pub(super) current: Mutex<Option<Pending>>,
+    pub(super) current: Mutex<Option<WaitingShutdown>>,
     /// Wakeup of the task that finishes the shutdown.
     pub(super) begun: Notify,
 }
 
 #[derive(Clone)]
-pub(super) struct Pending {
+pub(super) struct WaitingShutdown {
     pub(super) options: ShutdownOptions,
-    pub(super) awaited: Awaited,
+    pub(super) awaited: ShutdownWait,
     /// Cancelled if the server continues instead.
     pub(super) goes_on: CancellationToken,
     /// The pause before the shutdown, with its end in monotonic milliseconds.
@@ -32,7 +32,7 @@ pub(super) struct Pending {
 
 /// Event that a shutdown waits for.
 #[derive(Clone, Copy)]
-pub(super) enum Awaited {
+pub(super) enum ShutdownWait {
     /// Acknowledgements of replicas, up to a time in monotonic milliseconds.
     Replicas { until_ms: u64 },
     /// The snapshot of an order.
@@ -48,8 +48,8 @@ impl PendingShutdown {
     /// Returns the milliseconds for which a shutdown still waits for replicas; negative once that time is over.
     pub(crate) fn left_ms(&self, now: Now) -> Option<i64> {
         match self.current.lock().as_ref()?.awaited {
-            Awaited::Replicas { until_ms } => Some(until_ms as i64 - now.mono_ms() as i64),
-            Awaited::Snapshot(_) => None,
+            ShutdownWait::Replicas { until_ms } => Some(until_ms as i64 - now.mono_ms() as i64),
+            ShutdownWait::Snapshot(_) => None,
         }
     }
 }

@@ -4,12 +4,12 @@
 use tracing::{info, warn};
 
 use crate::namespace::Namespace;
-use crate::time::estimate::{DRIFT_MAX_MS, Sample};
+use crate::time::estimate::{DRIFT_MAX_MS, TimeSample};
 
 impl Namespace {
     /// Corrects the clock by a sample of the primary's, if the term is the present one. The data stays, and with it
     /// deadlines that were set by the former clock.
-    pub(crate) fn hear_time(&self, term: u64, sample: Sample) {
+    pub(crate) fn hear_time(&self, term: u64, sample: TimeSample) {
         let mut step_ms = 0;
         self.role.update(term, |link| {
             let present_ms = self.clock.now().wall_offset_ms();
@@ -35,8 +35,8 @@ impl Namespace {
 
     /// Sets the clock to that of the primary whose data replaces the present data; `None` if the primary does not send
     /// its time.
-    pub(crate) fn begin_time(&self, sample: Option<Sample>) {
-        self.count_from(sample.map(Sample::offset_ms));
+    pub(crate) fn begin_time(&self, sample: Option<TimeSample>) {
+        self.count_from(sample.map(TimeSample::offset_ms));
     }
 
     /// Continues the clock of a replica from the last timestamp of a file. Since then this machine's clock was set by

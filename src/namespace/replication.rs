@@ -2,11 +2,11 @@
 
 use tracing::info;
 
-use crate::config::Address;
+use crate::config::HostPort;
 use crate::namespace::Namespace;
-use crate::namespace::history::Place;
+use crate::namespace::history::HistoryPosition;
 use crate::namespace::restrictions::{IS_READ_ONLY, IS_STALE, LACKS_REPLICAS};
-use crate::namespace::role::{Link, LinkState};
+use crate::namespace::role::{LinkState, LinkStatus};
 use crate::persist::aof::HistoryId;
 use crate::resp::write_command;
 use crate::time::clock::Now;
@@ -84,7 +84,7 @@ impl Namespace {
 
     /// Makes the namespace a replica of a primary, from which it continues if it has the same history. The caller holds
     /// the whole store, so that no write is in progress.
-    pub(crate) fn follow_primary(&self, primary: Address) {
+    pub(crate) fn follow_primary(&self, primary: HostPort) {
         self.role.begin_term(Some(primary.clone()), true);
         self.keep_backlog();
         self.store.follow(true);
@@ -108,9 +108,9 @@ impl Namespace {
 
     /// Returns the replication ID and offset of the data, if other servers may have the same history. The caller holds
     /// the whole store.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn place(&self) -> Option<HistoryPosition> {
         let (id, position) = (self.tenant.replication_id(), self.log.end());
-        self.log.has_backlog().then(|| Place { id, position, db: self.log.selected_db() })
+        self.log.has_backlog().then(|| HistoryPosition { id, position, db: self.log.selected_db() })
     }
 
     /// Returns the replication ID of the data, if other servers may have the same history.
@@ -121,7 +121,7 @@ impl Namespace {
 
     /// Continues the history of the data that was loaded at the start: a replica in the history of its primary, and a
     /// primary with another ID, as its replicas may have seen more than was saved.
-    pub(crate) fn continue_from(&self, Place { id, position, db }: Place) {
+    pub(crate) fn continue_from(&self, HistoryPosition { id, position, db }: HistoryPosition) {
         let _alone = self.store.exclusive();
         self.log.continue_at(position, db);
         self.tenant.history.adopt(id);
@@ -177,7 +177,7 @@ impl Namespace {
         self.role.hang_up();
     }
 
-    fn role_has_changed(&self, primary: Option<Address>) {
+    fn role_has_changed(&self, primary: Option<HostPort>) {
         // No check can refuse this setting.
         let _ = self.settings.update(|config| {
             let mut config = config.clone();
@@ -190,7 +190,7 @@ impl Namespace {
     }
 
     /// Updates the state of the link to the primary, if the term is the present one; returns true if it is.
-    pub(crate) fn update_link(&self, term: u64, change: impl FnOnce(&mut Link)) -> bool {
+    pub(crate) fn update_link(&self, term: u64, change: impl FnOnce(&mut LinkStatus)) -> bool {
         let is_current = self.role.update(term, change);
         self.follow_role();
         is_current

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::client::info::{ClientInfo, Peer};
-use crate::config::Address;
+use crate::config::HostPort;
 use crate::time::clock::Now;
 
 /// State of the link to a primary.
@@ -44,7 +44,7 @@ impl LinkState {
 
 /// State and figures of the link.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Link {
+pub(crate) struct LinkStatus {
     pub(crate) state: LinkState,
     /// Time of the last received bytes, in monotonic milliseconds.
     pub(crate) heard_ms: u64,
@@ -61,24 +61,24 @@ pub(crate) struct Link {
 
 /// The primary that the link is to have, and the term.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedPrimary {
     pub(crate) term: u64,
-    pub(crate) primary: Option<Address>,
+    pub(crate) primary: Option<HostPort>,
     /// True if the data may be of the primary's history, so that a partial resynchronisation may do.
     pub(crate) continues: bool,
 }
 
 #[derive(Default)]
 pub(crate) struct Role {
-    link: Mutex<Link>,
-    wanted: watch::Sender<Wanted>,
-    connection: Mutex<Option<Connection>>,
+    link: Mutex<LinkStatus>,
+    wanted: watch::Sender<WantedPrimary>,
+    connection: Mutex<Option<LinkConnection>>,
     /// True if the clock by which the deadlines were set is not known.
     lacks_time: AtomicBool,
 }
 
 /// The connection of the link.
-pub(crate) struct Connection {
+pub(crate) struct LinkConnection {
     /// The two ends of the connection.
     pub(crate) peer: Peer,
     /// Function that ends the connection.
@@ -89,7 +89,7 @@ pub(crate) struct Connection {
 
 impl Role {
     /// Returns the primary, in a replica.
-    pub(crate) fn primary(&self) -> Option<Address> {
+    pub(crate) fn primary(&self) -> Option<HostPort> {
         self.wanted.borrow().primary.clone()
     }
 
@@ -102,11 +102,11 @@ impl Role {
     }
 
     /// Returns a receiver of each change of the role.
-    pub(crate) fn follow(&self) -> watch::Receiver<Wanted> {
+    pub(crate) fn follow(&self) -> watch::Receiver<WantedPrimary> {
         self.wanted.subscribe()
     }
 
-    pub(crate) fn link(&self) -> Link {
+    pub(crate) fn link(&self) -> LinkStatus {
         *self.link.lock()
     }
 
@@ -131,12 +131,12 @@ impl Role {
     }
 
     /// Begins a term with a primary, which may have the same history, or without one.
-    pub(super) fn begin_term(&self, primary: Option<Address>, continues: bool) {
-        *self.link.lock() = Link::default();
+    pub(super) fn begin_term(&self, primary: Option<HostPort>, continues: bool) {
+        *self.link.lock() = LinkStatus::default();
         // The lock is taken before the next connection can be set, so that this is not ended in place of the former
         // one.
         let mut former = self.connection.lock();
-        self.wanted.send_modify(|wanted| *wanted = Wanted { term: wanted.term + 1, primary, continues });
+        self.wanted.send_modify(|wanted| *wanted = WantedPrimary { term: wanted.term + 1, primary, continues });
         if let Some(former) = former.take() {
             (former.hang_up)();
         }
@@ -164,7 +164,7 @@ impl Role {
     }
 
     /// Sets the connection of the link; returns false in another term.
-    pub(crate) fn connected(&self, term: u64, connection: Option<Connection>) -> bool {
+    pub(crate) fn connected(&self, term: u64, connection: Option<LinkConnection>) -> bool {
         let mut present = self.connection.lock();
         let is_current = self.term() == term;
         if is_current {
@@ -174,7 +174,7 @@ impl Role {
     }
 
     /// Updates the state of the link, if the term is the present one; returns true if it is.
-    pub(super) fn update(&self, term: u64, change: impl FnOnce(&mut Link)) -> bool {
+    pub(super) fn update(&self, term: u64, change: impl FnOnce(&mut LinkStatus)) -> bool {
         let mut link = self.link.lock();
         let is_current = self.term() == term;
         if is_current {
@@ -184,7 +184,7 @@ impl Role {
     }
 }
 
-impl Link {
+impl LinkStatus {
     /// Returns true if changes are received.
     pub(crate) fn is_up(&self) -> bool {
         self.state == LinkState::Connected
@@ -204,13 +204,13 @@ mod tests {
 
     #[test]
     fn a_term_ends_the_connection_of_the_former_one_and_not_its_own() {
-        let primary = || Some(Address { host: "host".into(), port: 1 });
+        let primary = || Some(HostPort { host: "host".into(), port: 1 });
         for _ in 0..2000 {
             let (role, ended) = (Role::default(), Arc::new(Mutex::new(Vec::new())));
             let connection = |term: u64| {
                 let ended = ended.clone();
                 let peer = Peer { addr: "".into(), laddr: "".into(), fd: -1, is_unix: false };
-                Some(Connection { peer, hang_up: Box::new(move || ended.lock().push(term)), client: None })
+                Some(LinkConnection { peer, hang_up: Box::new(move || ended.lock().push(term)), client: None })
             };
             role.begin_term(primary(), false);
             assert!(role.connected(1, connection(1)));

@@ -18,8 +18,8 @@ use crate::client::pause::Held;
 use crate::client::replica::{Replica, ReplicaState};
 use crate::config::ShutdownOptions;
 use crate::namespace::Namespace;
-use crate::namespace::pending_shutdown::{Awaited, Pending};
-use crate::persist::{Busy, Figures, Job, Order};
+use crate::namespace::pending_shutdown::{ShutdownWait, WaitingShutdown};
+use crate::persist::{Busy, FileFigures, Job, Order};
 use crate::store::NEVER;
 
 /// Interval of checks that the time for replicas is over.
@@ -43,13 +43,13 @@ impl Namespace {
         let timeout_ms = self.settings.current().shutdown_timeout_s.saturating_mul(1000);
         let mut current = self.pending_shutdown.current.lock();
         match &*current {
-            Some(Pending { awaited: Awaited::Replicas { .. }, goes_on, .. }) => {
+            Some(WaitingShutdown { awaited: ShutdownWait::Replicas { .. }, goes_on, .. }) => {
                 return Shutdown::Waiting(goes_on.clone());
             }
             None if !options.now && timeout_ms > 0 && !self.replica_clients().is_empty() => {
                 info!("User requested shutdown...");
                 let until_ms = self.clock.now().mono_ms().saturating_add(timeout_ms);
-                let pending = self.hold_for_shutdown(options, Awaited::Replicas { until_ms });
+                let pending = self.hold_for_shutdown(options, ShutdownWait::Replicas { until_ms });
                 let goes_on = pending.goes_on.clone();
                 *current = Some(pending);
                 self.pending_shutdown.begun.notify_one();
@@ -67,7 +67,7 @@ impl Namespace {
     fn shut_down_without(&self, position: u64, options: ShutdownOptions) -> Shutdown {
         self.report_lagging(position);
         // The next start would load the append-only file, whatever is saved beside it.
-        if self.persistence.read(Figures::begins_log) {
+        if self.persistence.read(FileFigures::begins_log) {
             if !options.force {
                 warn!("Writing initial AOF, can't exit.");
                 return refused();
@@ -102,7 +102,7 @@ impl Namespace {
     /// cancelled if the server continues instead.
     fn shut_down_after_save(&self, options: ShutdownOptions) -> Result<CancellationToken, Busy> {
         let mut current = self.pending_shutdown.current.lock();
-        if let Some(Pending { awaited: Awaited::Snapshot(_), goes_on, .. }) = &*current {
+        if let Some(WaitingShutdown { awaited: ShutdownWait::Snapshot(_), goes_on, .. }) = &*current {
             return Ok(goes_on.clone());
         }
         let order_save = || {
@@ -112,15 +112,15 @@ impl Namespace {
         };
         let goes_on = match &mut *current {
             Some(pending) => {
-                pending.awaited = Awaited::Snapshot(order_save()?);
+                pending.awaited = ShutdownWait::Snapshot(order_save()?);
                 pending.goes_on.clone()
             }
             None => {
                 // Before the order: writes before the start of the snapshot are in it, and then there are none.
-                let pending = self.hold_for_shutdown(options, Awaited::Replicas { until_ms: 0 });
+                let pending = self.hold_for_shutdown(options, ShutdownWait::Replicas { until_ms: 0 });
                 let order = order_save().inspect_err(|_| self.release_writes(pending.paused_before))?;
                 let goes_on = pending.goes_on.clone();
-                *current = Some(Pending { awaited: Awaited::Snapshot(order), ..pending });
+                *current = Some(WaitingShutdown { awaited: ShutdownWait::Snapshot(order), ..pending });
                 goes_on
             }
         };
@@ -129,12 +129,12 @@ impl Namespace {
     }
 
     /// Begins a waiting shutdown, during which clients that write wait, too.
-    fn hold_for_shutdown(&self, options: ShutdownOptions, awaited: Awaited) -> Pending {
+    fn hold_for_shutdown(&self, options: ShutdownOptions, awaited: ShutdownWait) -> WaitingShutdown {
         // A script that has written continues: replicas and the snapshot are to have all of its writes.
         #[cfg(feature = "lua")]
         [false, true].iter().for_each(|is_function| _ = self.scripts.control.kill(*is_function));
         let paused_before = self.hold_writes();
-        Pending { options, awaited, goes_on: CancellationToken::new(), paused_before }
+        WaitingShutdown { options, awaited, goes_on: CancellationToken::new(), paused_before }
     }
 
     /// Aborts a waiting shutdown, so that the server continues; returns true if there was one.
@@ -159,7 +159,7 @@ impl Namespace {
     async fn continue_shutdown(self: &Arc<Self>) {
         let Some(pending) = self.pending_shutdown.current.lock().clone() else { return };
         match pending.awaited {
-            Awaited::Replicas { until_ms } => {
+            ShutdownWait::Replicas { until_ms } => {
                 let Some(position) = self.wait_for_replicas(until_ms, &pending.goes_on).await else { return };
                 if pending.goes_on.is_cancelled() {
                     return; // aborted at the last moment
@@ -168,7 +168,7 @@ impl Namespace {
                     self.abort_shutdown();
                 }
             }
-            Awaited::Snapshot(order) => self.stop_after(order, &pending).await,
+            ShutdownWait::Snapshot(order) => self.stop_after(order, &pending).await,
         }
     }
 
@@ -238,7 +238,7 @@ impl Namespace {
     }
 
     /// Stops the server when the snapshot is saved; on failure the server continues, unless forced.
-    async fn stop_after(&self, order: Order, pending: &Pending) {
+    async fn stop_after(&self, order: Order, pending: &WaitingShutdown) {
         let error = tokio::select! {
             () = self.instance.stop.cancelled() => return,
             () = pending.goes_on.cancelled() => return,
@@ -293,7 +293,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::persist::Task;
+    use crate::persist::FileTask;
     use crate::spec::sample::commands;
     use crate::time::clock::Clock;
 
@@ -308,8 +308,8 @@ mod tests {
     fn end(namespace: &Namespace, error: Option<&str>) {
         let order = loop {
             match namespace.persistence.next_task(None) {
-                Task::Write(_, order) => break order,
-                Task::Look => {}
+                FileTask::Write(_, order) => break order,
+                FileTask::Look => {}
                 other => panic!("{other:?}"),
             }
         };

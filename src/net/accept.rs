@@ -67,7 +67,7 @@ impl Worker {
 }
 
 /// The state shared by the tasks of a server.
-pub(super) struct Shared {
+pub(super) struct ServerShared {
     pub(super) namespace: Arc<Namespace>,
     pub(super) handlers: &'static Handlers,
     pub(super) workers: Vec<Worker>,
@@ -83,7 +83,7 @@ pub(super) struct Shared {
     pub(super) accepting: TaskTracker,
 }
 
-impl Shared {
+impl ServerShared {
     /// Starts the tasks that end the server, and, where the clock runs, the tasks that follow the clock.
     pub(super) fn start_tasks(self: &Arc<Self>, may_clock_run: bool) {
         self.tasks.spawn(self.clone().end_clients());

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
-use crate::client::pending::Pending;
+use crate::client::pending::PendingInput;
 use crate::command::handlers;
 use crate::dispatch::Handlers;
 use crate::dispatch::plan::Plan;
@@ -163,16 +163,16 @@ impl ConnBuffers {
     }
 
     /// Returns the size of an incomplete request, if there is one.
-    pub fn pending(&self) -> Pending {
+    pub fn pending(&self) -> PendingInput {
         let queued = if self.next < self.batch.len() { self.batch.buffer_len() } else { 0 };
         if self.input.is_empty() {
-            return Pending { unparsed: queued, arguments: 0, held: queued };
+            return PendingInput { unparsed: queued, arguments: 0, held: queued };
         }
         let ((arguments, lists), requests) = (self.codec.requests.pending_args(), &self.codec.requests);
         // Room for the next read is the worker's, see `settle`.
         let room = (self.input.capacity() - self.input.len()).min(INPUT_KEEP_MAX);
         let held = allocation_len(self.input.capacity() - room) + lists;
-        Pending { unparsed: queued + requests.unparsed_len(&self.input), arguments, held: queued + held }
+        PendingInput { unparsed: queued + requests.unparsed_len(&self.input), arguments, held: queued + held }
     }
 }
 

@@ -19,11 +19,11 @@ use crate::acl::Acl;
 use crate::command;
 use crate::config::{Config, EngineKind, apply_lines, refusal, set_by_name};
 use crate::dispatch::Handlers;
-use crate::durability::{self, Loaded};
+use crate::durability::{self, LoadEnd};
 use crate::instance::Instance;
 use crate::memory::allocator::AllocatorStats;
 use crate::namespace::Namespace;
-use crate::net::accept::{Shared, Worker};
+use crate::net::accept::{ServerShared, Worker};
 use crate::net::engine::{self, Ready};
 use crate::net::listener::{Opened, Ports, bind_unix, has_plain_port};
 #[cfg(feature = "metrics")]
@@ -274,7 +274,7 @@ impl Builder {
         });
         info!("Server initialized"); // as in Redis, before the data is loaded
         let (files, loaded) = durability::start(&namespace, handlers, self.disk.clone())?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerShared {
             workers: Worker::all(self.workers, &namespace.instance.panics, handlers, tenancy),
             next_worker: AtomicUsize::new(0),
             namespace,
@@ -325,7 +325,7 @@ impl Builder {
 
 /// Conditions that the start of a server still waits for.
 struct Opening {
-    loaded: Loaded,
+    loaded: LoadEnd,
     engine_ready: Option<Ready>,
 }
 

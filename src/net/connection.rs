@@ -36,7 +36,7 @@ use crate::dispatch::{Continuation, Env, Next, Wait};
 use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers};
 use crate::net::held::HeldOutput;
-use crate::resp::{DecodeError, Limits, Output, Reply};
+use crate::resp::{DecodeError, Output, Reply, RequestLimits};
 use crate::runtime::executor::yield_to_answered;
 use crate::runtime::panics::caught;
 use crate::runtime::wakes;
@@ -597,6 +597,6 @@ fn output_max(config: &Config, caller: &Caller) -> usize {
     limit.map_or(0, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-fn limits(config: &Config, caller: &Caller) -> Limits {
-    Limits { bulk_len_max: config.proto_max_bulk_len, authenticated: !caller.access.needs_authentication() }
+fn limits(config: &Config, caller: &Caller) -> RequestLimits {
+    RequestLimits { bulk_len_max: config.proto_max_bulk_len, authenticated: !caller.access.needs_authentication() }
 }

@@ -9,9 +9,9 @@ use crate::dispatch::Handlers;
 use crate::namespace::Namespace;
 
 /// An uninhabited type: there is no engine.
-pub(super) struct Running(Infallible);
+pub(super) struct RunningEngine(Infallible);
 
-impl Running {
+impl RunningEngine {
     /// Unreachable.
     #[expect(clippy::unused_async, reason = "the counterpart waits for the engine")]
     pub(super) async fn end(&mut self) {
@@ -38,7 +38,10 @@ impl Ready {
 ///
 /// # Errors
 /// If the settings ask for an engine.
-pub(super) fn begin(namespace: &Arc<Namespace>, _: &'static Handlers) -> io::Result<(Option<Running>, Option<Ready>)> {
+pub(super) fn begin(
+    namespace: &Arc<Namespace>,
+    _: &'static Handlers,
+) -> io::Result<(Option<RunningEngine>, Option<Ready>)> {
     match namespace.settings.current().engine {
         EngineKind::Memory => Ok((None, None)),
         EngineKind::Etcd => {

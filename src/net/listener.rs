@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::config::{Config, Effect, SetError, Setting};
+use crate::config::{Config, SetError, Setting, SettingEffect};
 #[cfg(feature = "tls")]
 use crate::net::tls::Acceptor;
 #[cfg(not(feature = "tls"))]
@@ -228,7 +228,7 @@ impl Ports {
 
 /// Returns the first TLS setting that differs, other than the port.
 pub(crate) fn changed_tls(old: &Config, new: &Config) -> Option<&'static str> {
-    let is_supported = |setting: &&Setting| setting.effect == Effect::Supported && setting.name != "tls-port";
+    let is_supported = |setting: &&Setting| setting.effect == SettingEffect::Supported && setting.name != "tls-port";
     Setting::all()
         .filter(|setting| setting.name.starts_with("tls-") && is_supported(setting))
         .find(|setting| setting.get(old) != setting.get(new))

@@ -12,8 +12,8 @@ use tracing::warn;
 use crate::dispatch::{Handlers, TimeTravel};
 use crate::durability::{Files, unfinished};
 use crate::namespace::Namespace;
-use crate::net::accept::Shared;
-use crate::net::engine::Running;
+use crate::net::accept::ServerShared;
+use crate::net::engine::RunningEngine;
 use crate::net::listener::SocketFile;
 use crate::net::restart::RestartMark;
 use crate::runtime::park::block_on;
@@ -21,12 +21,12 @@ use crate::upkeep::time_travel::travel_blocking;
 
 /// A running server; it stops when it is dropped.
 pub struct Server {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ServerShared>,
     pub(super) addr: SocketAddr,
     /// The thread that loads and writes files.
     pub(super) files: Files,
     /// The engine, if the data is in a cluster.
-    pub(super) engine: Option<Running>,
+    pub(super) engine: Option<RunningEngine>,
     /// Mark that tells the next start whether this server has crashed.
     pub(super) mark: Option<RestartMark>,
     /// The file of the Unix socket, which is removed with the server.

@@ -43,7 +43,7 @@ struct Row {
 
 /// Totals of one command, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Calls {
+pub struct CallTotals {
     /// Number of calls executed.
     pub count: u64,
     /// Total time of the calls, in nanoseconds.
@@ -56,7 +56,7 @@ pub struct Calls {
 
 /// Totals of the batches of all threads, and of the look-ups in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Turns {
+pub struct BatchTotals {
     /// Number of batches executed.
     pub count: u64,
     /// Total time of the batches, in nanoseconds.
@@ -166,8 +166,8 @@ impl AllCommandStats {
     }
 
     /// Returns the totals of one command.
-    pub fn calls(&self, command: &CommandSpec) -> Calls {
-        let mut sum = Calls { rejected: self.rejected[command.number].load(Relaxed), ..Calls::default() };
+    pub fn calls(&self, command: &CommandSpec) -> CallTotals {
+        let mut sum = CallTotals { rejected: self.rejected[command.number].load(Relaxed), ..CallTotals::default() };
         for row in self.by_thread.iter().map(|meter| &meter.rows[command.number]) {
             sum.count += row.calls.load(Relaxed);
             sum.ns += row.ns.load(Relaxed);
@@ -177,8 +177,8 @@ impl AllCommandStats {
     }
 
     /// Returns the totals of all commands.
-    pub fn all_calls(&self) -> Calls {
-        let mut sum = Calls::default();
+    pub fn all_calls(&self) -> CallTotals {
+        let mut sum = CallTotals::default();
         for row in self.by_thread.iter().flat_map(|meter| &meter.rows) {
             sum.count += row.calls.load(Relaxed);
             sum.ns += row.ns.load(Relaxed);
@@ -216,8 +216,8 @@ impl AllCommandStats {
     }
 
     /// Returns the totals of the batches of all threads, including background work.
-    pub fn turns(&self) -> Turns {
-        let mut sum = Turns::default();
+    pub fn turns(&self) -> BatchTotals {
+        let mut sum = BatchTotals::default();
         for meter in &self.by_thread {
             sum.count += meter.turns.load(Relaxed);
             sum.ns += meter.turns_ns.load(Relaxed);

@@ -27,14 +27,14 @@ pub struct LatencyEvents {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Series {
     /// Kept samples, oldest first.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<LatencySample>,
     /// Longest duration ever, in milliseconds.
     pub max_ms: u64,
 }
 
 /// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct LatencySample {
     /// The time, in seconds since 1970.
     pub unix_s: i64,
     /// The duration, in milliseconds.
@@ -53,7 +53,7 @@ impl LatencyEvents {
                 if series.samples.len() == SAMPLES_MAX {
                     series.samples.remove(0);
                 }
-                series.samples.push(Sample { unix_s, latency_ms });
+                series.samples.push(LatencySample { unix_s, latency_ms });
             }
         }
     }

@@ -21,7 +21,7 @@ pub struct SlowLog {
 
 #[derive(Default)]
 struct Inner {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<SlowLogEntry>,
     next_id: i64,
     /// Memory of the entries, without their list.
     bytes: usize,
@@ -36,13 +36,13 @@ impl Inner {
         {
             self.bytes -= oldest.memory();
         }
-        self.share.set(self.bytes + list_len::<Entry>(self.entries.capacity()));
+        self.share.set(self.bytes + list_len::<SlowLogEntry>(self.entries.capacity()));
     }
 }
 
 /// One slow call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SlowLogEntry {
     /// The id: entries are numbered from the start, without reuse.
     pub id: i64,
     /// Time at which the call ended, in seconds since 1970.
@@ -57,7 +57,7 @@ pub struct Entry {
     pub name: String,
 }
 
-impl Entry {
+impl SlowLogEntry {
     /// Returns the heap memory of the entry.
     fn memory(&self) -> usize {
         let args: usize = self.args.iter().map(|word| allocation_len(word.capacity())).sum();
@@ -76,7 +76,7 @@ impl SlowLog {
 
     /// Adds a call, assigns its id, and removes the oldest until at most `max_len` are left. With a `max_len` of 0 it
     /// assigns no id.
-    pub fn push(&self, entry: Entry, max_len: usize) {
+    pub fn push(&self, entry: SlowLogEntry, max_len: usize) {
         if max_len == 0 {
             return;
         }
@@ -84,12 +84,12 @@ impl SlowLog {
         let id = inner.next_id;
         inner.next_id += 1;
         inner.bytes += entry.memory();
-        inner.entries.push_front(Entry { id, ..entry });
+        inner.entries.push_front(SlowLogEntry { id, ..entry });
         inner.truncate(max_len);
     }
 
     /// Returns up to `count` of the latest `max_len` entries, latest first.
-    pub fn latest(&self, count: usize, max_len: usize) -> Vec<Entry> {
+    pub fn latest(&self, count: usize, max_len: usize) -> Vec<SlowLogEntry> {
         let mut inner = self.inner.lock();
         inner.truncate(max_len);
         inner.entries.iter().take(count).cloned().collect()

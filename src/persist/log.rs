@@ -31,12 +31,12 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 
 use crate::persist::Effects;
-use crate::persist::log::appended::{Appended, Awaited};
+use crate::persist::log::appended::{Appended, AwaitedAppends};
 use crate::persist::log::asides::Asides;
 use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
-use crate::persist::log::waiting::Waiting;
+use crate::persist::log::waiting::ConfirmationWaiters;
 use crate::runtime::wakes::{self, Deferred};
 use crate::store::{ChangeLog, HeldLock, lock_text};
 
@@ -60,7 +60,7 @@ pub(crate) struct Log {
     /// Positions that replies depend on; kept while a reader confirms.
     changed: LastChanges,
     /// Clients that wait for a confirmation.
-    waiting: Waiting,
+    waiting: ConfirmationWaiters,
 }
 
 #[derive(Default)]
@@ -91,7 +91,7 @@ struct Records {
 #[derive(Clone, Copy)]
 struct Place {
     position: u64,
-    purpose: Purpose,
+    purpose: ReaderPurpose,
     /// The position up to which the reader has confirmed, if it confirms.
     confirmed: Option<u64>,
     /// Set once records that the reader has not read were freed.
@@ -104,7 +104,7 @@ struct Place {
 
 /// Purpose of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum ReaderPurpose {
     /// A copy of the records.
     Copy,
     /// A copy of the records, which the reader confirms.
@@ -118,10 +118,10 @@ pub enum Purpose {
     Replicate,
 }
 
-impl Purpose {
+impl ReaderPurpose {
     /// Returns true if the log does not wait for a reader of this purpose.
     fn may_lose_place(self) -> bool {
-        self != Purpose::File
+        self != ReaderPurpose::File
     }
 }
 
@@ -146,7 +146,7 @@ impl Log {
             appended: Arc::default(),
             confirmed: AtomicU64::new(u64::MAX),
             changed: LastChanges::default(),
-            waiting: Waiting::default(),
+            waiting: ConfirmationWaiters::default(),
         }
     }
 
@@ -289,7 +289,8 @@ impl Log {
     /// relative times.
     pub(crate) fn is_copied(&self) -> bool {
         let records = self.records.lock();
-        records.backlog.is_some() || records.readers.iter().flatten().any(|place| place.purpose != Purpose::Repeat)
+        records.backlog.is_some()
+            || records.readers.iter().flatten().any(|place| place.purpose != ReaderPurpose::Repeat)
     }
 
     /// Returns true if there are readers, or replicas may reconnect, so that changes must be logged.
@@ -562,14 +563,14 @@ mod tests {
     #[test]
     fn three_readers_read_at_their_own_speeds_and_the_slowest_is_waited_for() {
         let log = Arc::new(Log::default());
-        let (fast, slow) = (log.reader(Purpose::Copy), log.reader(Purpose::Copy));
+        let (fast, slow) = (log.reader(ReaderPurpose::Copy), log.reader(ReaderPurpose::Copy));
         let names: Vec<String> = (0..20_000).map(|number| format!("key:{number}")).collect();
         let (mut read, mut cut) = (Vec::new(), None);
         for (number, name) in names.iter().enumerate() {
             append(&log, name);
             read.extend(keys(&fast.read_all().expect("its place")));
             if number == 9_999 {
-                cut = Some(log.reader(Purpose::Copy));
+                cut = Some(log.reader(ReaderPurpose::Copy));
             }
         }
         assert_eq!(read, names);
@@ -589,7 +590,7 @@ mod tests {
         let log = Arc::new(Log::default());
         let before = append(&log, "unread");
         assert_eq!((kept(&log), log.is_copied()), (0, false));
-        let reader = log.reader(Purpose::Copy);
+        let reader = log.reader(ReaderPurpose::Copy);
         assert_eq!(reader.position(), before);
         append(&log, "read");
         let bytes = reader.read_all().expect("its place");
@@ -601,7 +602,7 @@ mod tests {
     #[test]
     fn a_reader_too_far_behind_loses_its_place_and_the_others_do_not() {
         let log = Arc::new(Log::with_limit(200_000));
-        let (reading, idle) = (log.reader(Purpose::Copy), log.reader(Purpose::Copy));
+        let (reading, idle) = (log.reader(ReaderPurpose::Copy), log.reader(ReaderPurpose::Copy));
         let mut read = 0;
         for number in 0..20_000 {
             append(&log, &format!("key:{number}"));
@@ -615,7 +616,7 @@ mod tests {
     fn a_backlog_longer_than_the_limit_keeps_the_places_of_those_in_it_and_no_others() {
         let log = Arc::new(Log::with_limit(100_000));
         log.set_backlog(Some(500_000));
-        let (stopped, near) = (log.reader(Purpose::Replicate), log.reader(Purpose::Replicate));
+        let (stopped, near) = (log.reader(ReaderPurpose::Replicate), log.reader(ReaderPurpose::Replicate));
         let large = "k".repeat(BACKLOG_SLACK as usize);
         while log.end() < 480_000 {
             append(&log, &large);
@@ -636,7 +637,7 @@ mod tests {
     #[test]
     fn the_file_never_loses_its_place_and_clients_that_have_written_wait_for_it() {
         let log = Arc::new(Log::with_limit(100_000));
-        let (file, replica) = (log.reader(Purpose::File), log.reader(Purpose::Replicate));
+        let (file, replica) = (log.reader(ReaderPurpose::File), log.reader(ReaderPurpose::Replicate));
         let first = append(&log, "first");
         let large = append(&log, &"k".repeat(300_000));
         assert!(log.is_behind() && log.holds_up(first) && log.holds_up(large));
@@ -657,7 +658,7 @@ mod tests {
         let log = Arc::new(Log::default());
         assert_eq!(log.confirmed(), u64::MAX);
         let (one, other, _reader) =
-            (log.reader(Purpose::Confirm), log.reader(Purpose::Confirm), log.reader(Purpose::Copy));
+            (log.reader(ReaderPurpose::Confirm), log.reader(ReaderPurpose::Confirm), log.reader(ReaderPurpose::Copy));
         let end = append(&log, "key");
         assert_eq!(log.confirmed(), 0);
         one.confirm(end);

@@ -18,7 +18,9 @@ mod state;
 pub(crate) use effects::Effects;
 #[cfg(feature = "internals")]
 pub use log::LostPlace;
-pub use log::Purpose;
+pub use log::ReaderPurpose;
 pub use log::reader::LogReader;
 pub(crate) use log::{Flush, Log};
-pub(crate) use state::{Busy, Figures, Job, Loading, LogFigures, Order, Outcome, Persistence, Reload, Task, Work};
+pub(crate) use state::{
+    Busy, FileFigures, FileJob, FileTask, Job, JobOutcome, Loading, LogFigures, Order, Persistence, Reload,
+};

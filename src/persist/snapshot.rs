@@ -25,7 +25,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::memory::marked::MarkedBytes;
-use crate::persist::snapshot::queue::Queue;
+use crate::persist::snapshot::queue::RecordQueue;
 use crate::rdb;
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::{self, KeyMeta, Usage};
@@ -33,13 +33,13 @@ use crate::store::entry::Entry;
 use crate::store::fences::Retired;
 use crate::store::reclaim::Reclaimer;
 use crate::store::usage::{self, UsageRule};
-use crate::store::value::{Part, Progress, Record};
+use crate::store::value::{Record, RecordPart, WalkProgress};
 use crate::store::walk::{Beside, Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
-use crate::store::{Exclusive, Store, Str, ValueRef, lock_text};
+use crate::store::{ExclusiveHold, Store, Str, ValueRef, lock_text};
 use crate::time::clock::{Clock, Now};
 
-pub(crate) use form::Form;
+pub(crate) use form::SnapshotForm;
 
 /// Time for which the walk keeps a shard locked, in nanoseconds.
 const SLICE_NS: u64 = 250_000;
@@ -57,7 +57,7 @@ const SHARED_TEXT_MIN: usize = 64 << 10;
 
 #[derive(Clone, Copy)]
 pub(crate) struct SnapshotOptions {
-    pub(crate) form: Form,
+    pub(crate) form: SnapshotForm,
     /// Set if the usage of keys is written, which only matters with an eviction policy that uses it.
     pub(crate) has_usage: bool,
     /// Delay after each key, for tests.
@@ -78,9 +78,9 @@ pub(crate) struct Snapshot<'s> {
 /// Errors of `out`.
 pub(crate) fn write_without_keys(
     head: MarkedBytes,
-    form: Form,
+    form: SnapshotForm,
     out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
-) -> io::Result<Written> {
+) -> io::Result<WrittenSnapshot> {
     let mut bytes = rdb::compressed(head).to_vec();
     file::end(&mut bytes);
     let mut sum = Checksum::new();
@@ -89,7 +89,7 @@ pub(crate) fn write_without_keys(
     }
     bytes.extend_from_slice(&sum.value().to_le_bytes());
     out(&bytes)?;
-    Ok(Written { len: bytes.len() as u64, former_len: 0, version: form.version() })
+    Ok(WrittenSnapshot { len: bytes.len() as u64, former_len: 0, version: form.version() })
 }
 
 /// Writer of the records of keys, including keys that commands are about to change.
@@ -98,7 +98,7 @@ struct Records {
     /// Time of the cut.
     at: Now,
     rule: UsageRule,
-    queue: Queue,
+    queue: RecordQueue,
     /// Number of bytes written because commands had changed keys.
     former_len: AtomicU64,
     /// The lowest version of the format that supports all records.
@@ -109,12 +109,12 @@ struct Records {
     texts: Mutex<Vec<SharedText>>,
     /// Total length of these strings.
     texts_len: AtomicUsize,
-    progress: Arc<Progress>,
+    progress: Arc<WalkProgress>,
 }
 
 /// Size and version of a written snapshot.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Written {
+pub(crate) struct WrittenSnapshot {
     /// Number of bytes of the file.
     pub(crate) len: u64,
     /// Number of bytes of records of keys that were changed during the snapshot.
@@ -126,14 +126,14 @@ pub(crate) struct Written {
 impl<'s> Snapshot<'s> {
     /// Cuts a snapshot: the present content of the store will be written. The caller does nothing else before it
     /// releases the gate, which the end of the snapshot takes again.
-    pub(crate) fn cut(store: &'s Store, held: &mut Exclusive<'_>, options: SnapshotOptions, at: Now) -> Self {
+    pub(crate) fn cut(store: &'s Store, held: &mut ExclusiveHold<'_>, options: SnapshotOptions, at: Now) -> Self {
         let rule = store.memory_account().rule();
         let (former_len, version) = (AtomicU64::new(0), AtomicU16::new(options.form.version()));
         let records = Arc::new(Records {
             options,
             at,
             rule,
-            queue: Queue::default(),
+            queue: RecordQueue::default(),
             former_len,
             version,
             reclaimer: store.reclaimer().clone(),
@@ -159,7 +159,7 @@ impl<'s> Snapshot<'s> {
         is_cancelled: &AtomicBool,
         out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
         report: &dyn Fn(u64),
-    ) -> io::Result<Written> {
+    ) -> io::Result<WrittenSnapshot> {
         let records = self.records.clone();
         let (queue, form) = (&records.queue, records.options.form);
         let (mut sum, mut len) = (Checksum::new(), 0);
@@ -199,8 +199,8 @@ impl<'s> Snapshot<'s> {
             return Err(io::Error::other("keys were lost before they were written, which is a bug"));
         }
         let (version, former_len) = (records.version.load(Relaxed), records.former_len.load(Relaxed));
-        if let Form::Commands = form {
-            return Ok(Written { len, former_len, version });
+        if let SnapshotForm::Commands = form {
+            return Ok(WrittenSnapshot { len, former_len, version });
         }
         let mut end = Vec::new();
         file::end(&mut end);
@@ -211,7 +211,7 @@ impl<'s> Snapshot<'s> {
             value = sum.value();
         }
         out(&value.to_le_bytes())?;
-        Ok(Written { len: len + 8, former_len, version })
+        Ok(WrittenSnapshot { len: len + 8, former_len, version })
     }
 
     /// Walks over all keys, and puts their records into the queue.
@@ -288,7 +288,7 @@ impl Visitor for Slice<'_> {
         self.len.set(self.bytes.len());
     }
 
-    fn add_part(&mut self, part: Part) {
+    fn add_part(&mut self, part: RecordPart) {
         if self.bytes.is_empty() {
             self.bytes = part.bytes;
         } else {

@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{oneshot, watch};
 use tracing::info;
 
-use crate::persist::aof::{AofHandle, Policy};
+use crate::persist::aof::{AofHandle, FsyncPolicy};
 
 /// Pause between a failed sync and the next attempt for a waiting client. The first attempt is made at once.
 const SYNC_AGAIN_AFTER: Duration = Duration::from_millis(50);
@@ -79,7 +79,7 @@ const KINDS: usize = 3;
 
 /// A task of the thread that writes files.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(crate) enum FileTask {
     /// Write a snapshot for this order.
     Write(Job, Order),
     /// Load data for this order.
@@ -91,7 +91,7 @@ pub(crate) enum Task {
 
 /// Results of the finished jobs of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct JobOutcome {
     /// Reason for which the last job failed, if it did.
     pub(crate) error: Option<String>,
     /// Duration of the last job, in seconds.
@@ -104,7 +104,7 @@ pub(crate) struct Outcome {
 
 /// The job in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Work {
+pub(crate) struct FileJob {
     pub(crate) job: Job,
     /// Start time, in milliseconds since 1970.
     pub(crate) begun_ms: i64,
@@ -146,7 +146,7 @@ pub(crate) struct LogFigures {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Figures {
+pub(crate) struct FileFigures {
     pub(crate) loading: Option<Loading>,
     /// Number of keys that the last load has added, and number of those that it has left out because they had expired.
     pub(crate) keys_loaded: u64,
@@ -157,20 +157,20 @@ pub(crate) struct Figures {
     pub(crate) saved_changes: u64,
     /// Set once the append-only file was ended, and has all data durably.
     pub(crate) is_log_complete: bool,
-    pub(crate) work: Option<Work>,
+    pub(crate) work: Option<FileJob>,
     /// Start time of the snapshot that is being sent to replicas, in milliseconds since 1970, if there is one.
     pub(crate) sent_since_ms: Option<i64>,
     /// Number of jobs begun for which Redis forks.
     pub(crate) begun_in_background: u64,
     pub(crate) is_rewrite_scheduled: bool,
-    pub(crate) saves: Outcome,
-    pub(crate) rewrites: Outcome,
+    pub(crate) saves: JobOutcome,
+    pub(crate) rewrites: JobOutcome,
     pub(crate) log: Option<LogFigures>,
     /// True while an append-only file is about to be begun, or to begin again with other data.
     pub(crate) is_log_starting: bool,
 }
 
-impl Figures {
+impl FileFigures {
     /// Returns true if there is an append-only file, or one is being begun.
     pub(crate) fn has_log(&self) -> bool {
         self.log.is_some() || self.is_log_starting
@@ -190,7 +190,7 @@ impl Figures {
     }
 }
 
-impl Outcome {
+impl JobOutcome {
     /// Records a finished job, which took `took_s` seconds and has failed if there is an error.
     pub(crate) fn record(&mut self, error: Option<String>, took_s: u64) {
         (self.succeeded, self.failed) = match &error {
@@ -201,8 +201,8 @@ impl Outcome {
     }
 }
 
-impl Figures {
-    pub(crate) fn outcome(&mut self, job: Job) -> &mut Outcome {
+impl FileFigures {
+    pub(crate) fn outcome(&mut self, job: Job) -> &mut JobOutcome {
         match job {
             Job::Save => &mut self.saves,
             Job::Rewrite => &mut self.rewrites,
@@ -228,7 +228,7 @@ pub(crate) struct Persistence {
 
 #[derive(Default)]
 struct State {
-    figures: Figures,
+    figures: FileFigures,
     /// True while a thread takes orders.
     is_enabled: bool,
     must_stop: bool,
@@ -256,7 +256,7 @@ struct Progress {
 impl State {
     /// Updates the figures of the append-only file.
     fn follow_log(&mut self) {
-        let Figures { log, rewrites, .. } = &mut self.figures;
+        let FileFigures { log, rewrites, .. } = &mut self.figures;
         if let (Some(handle), Some(figures)) = (&self.log, log) {
             let status = handle.status();
             let base = if handle.waits_for_base() { rewrites.error.clone() } else { None };
@@ -293,12 +293,12 @@ impl Default for Persistence {
 }
 
 impl Persistence {
-    pub(crate) fn figures(&self) -> Figures {
-        self.read(Figures::clone)
+    pub(crate) fn figures(&self) -> FileFigures {
+        self.read(FileFigures::clone)
     }
 
     /// Calls `read` with the figures, after they were updated.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&Figures) -> T) -> T {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&FileFigures) -> T) -> T {
         let mut state = self.state.lock();
         state.follow_log();
         read(&state.figures)
@@ -323,7 +323,7 @@ impl Persistence {
     /// Resets the counters of jobs and of delayed writes, as CONFIG RESETSTAT does.
     pub(crate) fn reset_statistics(&self) {
         let mut state = self.state.lock();
-        let Figures { begun_in_background, saves, rewrites, .. } = &mut state.figures;
+        let FileFigures { begun_in_background, saves, rewrites, .. } = &mut state.figures;
         (*begun_in_background, saves.succeeded, rewrites.succeeded, rewrites.failed) = (0, 0, 0, 0);
         if let Some(log) = &state.log {
             log.reset_delayed();
@@ -369,7 +369,7 @@ impl Persistence {
 
     /// Makes writes to the append-only file durable by another policy at once, whatever the thread that writes files is
     /// doing. Has no effect while the base is written: nothing is durable then.
-    pub(crate) fn follow_policy(&self, policy: impl FnOnce() -> Policy) {
+    pub(crate) fn follow_policy(&self, policy: impl FnOnce() -> FsyncPolicy) {
         let state = self.state.lock();
         if let Some(handle) = state.log.as_ref().filter(|handle| !handle.is_detached()) {
             handle.set_policy(policy()); // of the latest settings, as the lock is held
@@ -403,7 +403,7 @@ impl Persistence {
         self.wake.notify_one();
     }
 
-    pub(crate) fn update<T>(&self, change: impl FnOnce(&mut Figures) -> T) -> T {
+    pub(crate) fn update<T>(&self, change: impl FnOnce(&mut FileFigures) -> T) -> T {
         change(&mut self.state.lock().figures)
     }
 
@@ -544,34 +544,34 @@ impl Persistence {
     }
 
     /// Waits for the next task, for at most `timeout` if there is one.
-    pub(crate) fn next_task(&self, timeout: Option<Duration>) -> Task {
+    pub(crate) fn next_task(&self, timeout: Option<Duration>) -> FileTask {
         let mut state = self.state.lock();
         loop {
             if state.must_stop {
-                return Task::Stop;
+                return FileTask::Stop;
             }
             // A shutdown may wait for this save, and due work may take long.
             if let Some(order) = state.save.take_if(|order| order.is_awaited) {
-                return Task::Write(Job::Save, order);
+                return FileTask::Write(Job::Save, order);
             }
             if std::mem::take(&mut state.must_look) {
-                return Task::Look;
+                return FileTask::Look;
             }
             if let Some(order) = state.save.take() {
-                return Task::Write(Job::Save, order);
+                return FileTask::Write(Job::Save, order);
             }
             if let Some(order) = state.rewrite.take() {
                 state.figures.is_rewrite_scheduled = false;
-                return Task::Write(Job::Rewrite, order);
+                return FileTask::Write(Job::Rewrite, order);
             }
             if let Some((reload, order)) = state.reload.take() {
-                return Task::Load(reload, order);
+                return FileTask::Load(reload, order);
             }
             match timeout {
                 None => self.wake.wait(&mut state),
                 Some(timeout) => {
                     if self.wake.wait_for(&mut state, timeout).timed_out() {
-                        return Task::Look;
+                        return FileTask::Look;
                     }
                 }
             }

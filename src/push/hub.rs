@@ -15,7 +15,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::client::info::{ChannelKind, ClientInfo};
 use crate::client::outbox::PushFrame;
-use crate::client::subscriptions::{Names, Subscriptions};
+use crate::client::subscriptions::{ByName, Subscriptions};
 use crate::config::Config;
 use crate::glob::Pattern;
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, hash_map_len};
@@ -45,7 +45,7 @@ pub struct Hub {
 
 #[derive(Default)]
 struct Topics {
-    by_name: RwLock<Names<Audience>>,
+    by_name: RwLock<ByName<Audience>>,
     /// Number of names, so that publishing without subscribers takes no lock.
     count: AtomicUsize,
 }
@@ -193,7 +193,7 @@ impl Hub {
         let before = held_for(&by_name, own, name);
         let Some(number) = own.remove(name) else { return };
         if own.is_empty() {
-            *own = Names::default();
+            *own = ByName::default();
         }
         if let Some(audience) = by_name.get_mut(name) {
             audience.subscribers.get_mut().remove(&number);
@@ -201,7 +201,7 @@ impl Hub {
                 by_name.remove(name);
             }
             if by_name.is_empty() {
-                *by_name = Names::default();
+                *by_name = ByName::default();
             }
         }
         topics.count.store(by_name.len(), Relaxed);
@@ -239,7 +239,7 @@ impl Hub {
 
 /// Returns the memory of a channel's name with its subscribers, and of the two tables of names: the hub's and the
 /// client's.
-fn held_for(by_name: &Names<Audience>, own: &Names<u64>, name: &[u8]) -> usize {
+fn held_for(by_name: &ByName<Audience>, own: &ByName<u64>, name: &[u8]) -> usize {
     let entry = |audience: &Audience| {
         let subscribers = audience.subscribers.lock().memory();
         let pattern = audience.pattern.as_ref();

@@ -25,10 +25,10 @@ mod tests;
 mod write;
 
 #[cfg(test)]
-pub(crate) use error::{FileError, Reason};
+pub(crate) use error::{FileDefect, FileError};
 #[cfg(feature = "internals")]
 pub use read::rewrite;
-pub(crate) use read::{FileReader, Item, ReadOptions};
+pub(crate) use read::{FileItem, FileReader, ReadOptions};
 pub(crate) use write::{
     FileOptions, KeyMeta, aux, end, entry, header, large_entry, library, replace_version, resize, retired_fence,
     select, string, text_entry,

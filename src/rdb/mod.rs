@@ -127,7 +127,7 @@ const GAIN_MIN: usize = 4;
 
 /// The reason why a payload cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoadError {
+pub enum PayloadError {
     /// The footer is missing, has a newer version or a wrong checksum.
     Footer,
     /// The payload violates the format.
@@ -162,9 +162,9 @@ pub fn read_body(body: &[u8]) -> Option<(u8, Reader<'_>)> {
 ///
 /// # Errors
 /// [`LoadError`]; the footer is checked first.
-pub fn open(payload: &[u8], checks: bool) -> Result<(u8, Reader<'_>), LoadError> {
-    body_of(payload, checks).ok_or(LoadError::Footer)?;
-    read_body(payload).ok_or(LoadError::Format)
+pub fn open(payload: &[u8], checks: bool) -> Result<(u8, Reader<'_>), PayloadError> {
+    body_of(payload, checks).ok_or(PayloadError::Footer)?;
+    read_body(payload).ok_or(PayloadError::Format)
 }
 
 /// The time at which the strings of a value are compressed, if that makes them shorter.
@@ -406,10 +406,10 @@ mod tests {
         seal(out.into_bytes(), VERSION)
     }
 
-    fn load(payload: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, LoadError> {
+    fn load(payload: &[u8], len_max: usize) -> Result<Cow<'_, [u8]>, PayloadError> {
         match open(payload, true)? {
-            (kind::STRING, mut reader) => reader.string(len_max).ok_or(LoadError::Format),
-            _ => Err(LoadError::Format),
+            (kind::STRING, mut reader) => reader.string(len_max).ok_or(PayloadError::Format),
+            _ => Err(PayloadError::Format),
         }
     }
 
@@ -451,22 +451,22 @@ mod tests {
         let load = |body: &[u8]| load(&sealed(body), LEN_MAX).map(Cow::into_owned);
         assert_eq!(load(b"\0\x01abc"), Ok(b"a".to_vec())); // trailing bytes are ignored
         assert_eq!(load(b"\0\x03a").map(|value| value.len()), Ok(3)); // extends into the footer
-        assert_eq!(load(b"\0\x0ca"), Err(LoadError::Format)); // extends beyond the footer
-        assert_eq!(load(b"\0\xc4"), Err(LoadError::Format));
-        assert_eq!(load(b"\0\x82abcd"), Err(LoadError::Format));
-        assert_eq!(load(b"\0\x81\xff\xff\xff\xff\xff\xff\xff\xff"), Err(LoadError::Format));
-        assert_eq!(load(b"\0\xc3\x02\x80\xff\xff\xff\xff\0a"), Err(LoadError::Format)); // 4 GiB claimed by two bytes
+        assert_eq!(load(b"\0\x0ca"), Err(PayloadError::Format)); // extends beyond the footer
+        assert_eq!(load(b"\0\xc4"), Err(PayloadError::Format));
+        assert_eq!(load(b"\0\x82abcd"), Err(PayloadError::Format));
+        assert_eq!(load(b"\0\x81\xff\xff\xff\xff\xff\xff\xff\xff"), Err(PayloadError::Format));
+        assert_eq!(load(b"\0\xc3\x02\x80\xff\xff\xff\xff\0a"), Err(PayloadError::Format)); // 4 GiB claimed by two bytes
         assert_eq!(load(b"\0\xc3\x01\0\0"), Ok(Vec::new()));
     }
 
     #[test]
     fn a_footer_of_a_newer_version_or_with_a_wrong_checksum_is_refused() {
         let mut payload = dump(b"value", true);
-        assert_eq!(load(&payload[..9], LEN_MAX), Err(LoadError::Footer));
+        assert_eq!(load(&payload[..9], LEN_MAX), Err(PayloadError::Footer));
         payload[3] ^= 1;
-        assert_eq!(load(&payload, LEN_MAX), Err(LoadError::Footer));
+        assert_eq!(load(&payload, LEN_MAX), Err(PayloadError::Footer));
         for (version, expected) in
-            [(VERSION - 4, Ok(&b"v"[..])), (VERSION_MAX, Ok(&b"v"[..])), (VERSION_MAX + 1, Err(LoadError::Footer))]
+            [(VERSION - 4, Ok(&b"v"[..])), (VERSION_MAX, Ok(&b"v"[..])), (VERSION_MAX + 1, Err(PayloadError::Footer))]
         {
             let mut payload = [b"\0\x01v", &version.to_le_bytes()[..]].concat();
             payload.extend_from_slice(&checksum::of(&payload).to_le_bytes());
@@ -478,7 +478,7 @@ mod tests {
     fn a_string_longer_than_allowed_is_refused() {
         for compresses in [true, false] {
             let payload = dump(&[b'a'; 1000], compresses);
-            assert_eq!(load(&payload, 999), Err(LoadError::Format));
+            assert_eq!(load(&payload, 999), Err(PayloadError::Format));
             assert!(load(&payload, 1000).is_ok());
         }
     }

@@ -14,20 +14,20 @@ mod sorted_set;
 mod stream;
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::{self, LoadError, Reader, kind, write_length, write_string};
+use crate::rdb::{self, PayloadError, Reader, kind, write_length, write_string};
 use crate::store::ValueRef;
 use crate::store::entry::Entry;
-use crate::store::value::{Element, RecordBody, WriteElement};
+use crate::store::value::{RecordBody, WalkedElement, WriteElement};
 #[cfg(feature = "internals")]
-use crate::store::{Hasher, limits::Limits};
+use crate::store::{Hasher, limits::ValueLimits};
 
 pub(crate) use empty::skip as skip_empty;
 pub(crate) use hash::read_of_valkey as read_hash_of_valkey;
-pub(crate) use options::{Options, Target};
+pub(crate) use options::{ValueOptions, ValueTarget};
 
 /// Appends the number of the type and the value of an entry, as DUMP does; returns the lowest version that includes the
 /// type.
-pub(crate) fn write(out: &mut MarkedBytes, entry: &Entry, options: Options) -> u16 {
+pub(crate) fn write(out: &mut MarkedBytes, entry: &Entry, options: ValueOptions) -> u16 {
     let of = kind_of(entry, rdb::VERSION_MAX);
     out.push(of);
     write_body(out, of, entry, options);
@@ -48,7 +48,7 @@ pub(crate) fn kind_of(entry: &Entry, version: u16) -> u8 {
 }
 
 /// Appends the value of an entry, without the number of the type that [`kind_of`] has returned.
-pub(crate) fn write_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: Options) {
+pub(crate) fn write_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: ValueOptions) {
     match entry.contents() {
         ValueRef::String(text, _) => write_string(out, text.as_slice(), options.compression),
         ValueRef::List(list) => list::write(out, list, options),
@@ -62,7 +62,7 @@ pub(crate) fn write_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: 
 /// Appends the value of an entry up to its elements, of the type that [`kind_of`] has returned; returns the writer of
 /// the rest. The elements of a long string are pieces of it, and the string is not compressed then. `None` for a small
 /// value.
-pub(crate) fn begin_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: Options) -> Option<RecordBody> {
+pub(crate) fn begin_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: ValueOptions) -> Option<RecordBody> {
     let (elements, write): (usize, WriteElement) = match entry.contents() {
         ValueRef::List(list) => (list.nodes().len(), Box::new(list::begin(out, list, options))),
         ValueRef::Set(set) => (set.len(), Box::new(set::begin(out, set, options))),
@@ -72,8 +72,8 @@ pub(crate) fn begin_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: 
         ValueRef::String(..) => {
             let text = entry.long_text()?;
             write_length(out, text.bytes().len());
-            let append = |element: Element<'_>, out: &mut MarkedBytes| {
-                if let Element::Piece(bytes) = element {
+            let append = |element: WalkedElement<'_>, out: &mut MarkedBytes| {
+                if let WalkedElement::Piece(bytes) = element {
                     out.extend_from_slice(bytes);
                 }
             };
@@ -101,13 +101,13 @@ pub(crate) fn lowest_version(of: u8) -> u16 {
 /// # Errors
 /// A description of the fault of the payload.
 #[cfg(feature = "internals")]
-pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, LoadError> {
+pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, PayloadError> {
     /// The maximum length of a string, in bytes.
     const LEN_MAX: usize = 1 << 20;
-    let options = Options { compression: rdb::Compression::at_once_if(compresses), len_max: LEN_MAX };
+    let options = ValueOptions { compression: rdb::Compression::at_once_if(compresses), len_max: LEN_MAX };
     let (kind, mut reader) = rdb::open(payload, true)?;
     let hasher = Hasher::new();
-    let target = Target { key: b"key", deadline: None, limits: Limits::default(), hasher: &hasher };
+    let target = ValueTarget { key: b"key", deadline: None, limits: ValueLimits::default(), hasher: &hasher };
     let entry = read(kind, &mut reader, target, options)?;
     let mut body = MarkedBytes::default();
     let version = write(&mut body, &entry, options);
@@ -118,7 +118,12 @@ pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, LoadError> {
 ///
 /// # Errors
 /// [`LoadError`].
-pub(crate) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Result<Entry, LoadError> {
+pub(crate) fn read(
+    of: u8,
+    reader: &mut Reader<'_>,
+    target: ValueTarget<'_>,
+    options: ValueOptions,
+) -> Result<Entry, PayloadError> {
     let entry = match of {
         kind::STRING => {
             let text = reader.string(options.len_max);
@@ -142,5 +147,5 @@ pub(crate) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
         }
         _ => None,
     };
-    entry.ok_or(LoadError::Format)
+    entry.ok_or(PayloadError::Format)
 }

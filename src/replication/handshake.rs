@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use tracing::{info, warn};
 
 use crate::namespace::Namespace;
-use crate::namespace::failover::Stage;
+use crate::namespace::failover::FailoverStage;
 use crate::namespace::history::ID_LEN;
 use crate::replication::time::ask_time;
 use crate::replication::wire::Wire;
-use crate::time::estimate::Sample;
+use crate::time::estimate::TimeSample;
 
 /// Answer of the primary to PSYNC.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) fn shake_hands(
     wire: &mut Wire,
     namespace: &Namespace,
     continues: bool,
-) -> io::Result<(Answer, Option<Sample>)> {
+) -> io::Result<(Answer, Option<TimeSample>)> {
     let config = namespace.settings.current();
     wire.send(&[b"PING"])?;
     let pong = wire.read_line()?;
@@ -74,7 +74,7 @@ fn ask(wire: &mut Wire, namespace: &Namespace, continues: bool) -> io::Result<An
     let asked = [&b"PSYNC"[..], id.as_bytes(), next.as_bytes(), b"FAILOVER"];
     if continues {
         info!("Trying a partial resynchronization (request {id}:{next}).");
-        let is_failover = namespace.failover.stage() == Some(Stage::InProgress);
+        let is_failover = namespace.failover.stage() == Some(FailoverStage::InProgress);
         wire.send(if is_failover { &asked } else { &asked[..3] })?;
     } else {
         info!("Partial resynchronization not possible (no cached master)");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use crate::config::Address;
+use crate::config::HostPort;
 use crate::dispatch::Handlers;
 use crate::durability::{Received, TakeOver};
 use crate::namespace::Namespace;
@@ -16,12 +16,12 @@ use crate::namespace::role::LinkState;
 use crate::persist::disk::{Disk, write_all};
 use crate::replication::acknowledgements::Acknowledgements;
 use crate::replication::handshake::{Answer, shake_hands};
-use crate::replication::payload::{Alive, End, Payload};
-use crate::replication::stream::Stream;
+use crate::replication::payload::{Alive, PayloadEnd, PayloadReader};
+use crate::replication::stream::PrimaryStream;
 use crate::replication::wire::{Wire, is_timeout};
 use crate::text::system_text;
 use crate::time::clock::Clock;
-use crate::time::estimate::Sample;
+use crate::time::estimate::TimeSample;
 
 /// Pause before the next connection, after one that could not be opened.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ pub(super) struct Link {
     handlers: &'static Handlers,
     take_over: TakeOver,
     term: u64,
-    primary: Address,
+    primary: HostPort,
     /// True if the present data may be of the primary's history.
     continues: bool,
     /// The database that is selected at the end of the own log.
@@ -94,7 +94,7 @@ impl Link {
     pub(super) fn new(
         (namespace, handlers, disk): (&Arc<Namespace>, &'static Handlers, Arc<dyn Disk>),
         term: u64,
-        primary: Address,
+        primary: HostPort,
     ) -> Self {
         let (take_over, namespace) = (TakeOver::new(namespace, handlers, disk), namespace.clone());
         Link { namespace, handlers, take_over, term, primary, continues: false, db: 0 }
@@ -146,7 +146,7 @@ impl Link {
             _ if is_timeout(cause) => "Timeout connecting to the MASTER...",
             _ => "Error condition on socket for SYNC.",
         };
-        let Address { host, port } = &self.primary;
+        let HostPort { host, port } = &self.primary;
         warn!("{what} The link to {host}:{port} has ended: {}", system_text(cause));
     }
 
@@ -198,7 +198,7 @@ impl Link {
     }
 
     /// Continues with the present data, perhaps under another replication ID.
-    fn continue_as(&self, id: Option<String>, time: Option<Sample>) -> Result<(), Broken> {
+    fn continue_as(&self, id: Option<String>, time: Option<TimeSample>) -> Result<(), Broken> {
         if let Some(time) = time {
             self.namespace.hear_time(self.term, time);
         }
@@ -210,13 +210,13 @@ impl Link {
     }
 
     /// Receives and loads all data of the primary.
-    fn receive(&mut self, wire: &mut Wire, id: String, position: u64, time: Option<Sample>) -> Result<(), Broken> {
+    fn receive(&mut self, wire: &mut Wire, id: String, position: u64, time: Option<TimeSample>) -> Result<(), Broken> {
         let now = self.namespace.clock.now();
         self.note(|link| {
             link.state = LinkState::Sync;
             link.hear(now);
         })?;
-        let end = End::read(wire)?;
+        let end = PayloadEnd::read(wire)?;
         let (len, config) = (end.len(), self.namespace.settings.current());
         self.note(|link| (link.total, link.received) = (len, 0))?;
         let how = len.map_or("streamed RDB".to_owned(), |len| format!("{len} bytes"));
@@ -225,7 +225,7 @@ impl Link {
         let is_swapped = config.loads_beside();
         let loaded = if config.loads_diskless(is_empty) {
             info!("MASTER <-> REPLICA sync: receiving {how} from master to parser");
-            let content = Payload::new(Watched { source: &mut *wire, link: self }, end);
+            let content = PayloadReader::new(Watched { source: &mut *wire, link: self }, end);
             let received = Received { content, len, path: "the data of the primary".into(), id, position, term, time };
             if is_swapped { self.take_over.swap(received) } else { self.take_over.replace(received) }
         } else {
@@ -251,11 +251,11 @@ impl Link {
 
     /// Writes the data of the primary to a file, so that the present data is served until all of it has arrived;
     /// returns its path.
-    fn spool(&self, wire: &mut Wire, end: End) -> Result<PathBuf, Broken> {
+    fn spool(&self, wire: &mut Wire, end: PayloadEnd) -> Result<PathBuf, Broken> {
         let (dir, now) = (self.namespace.settings.current().dir.clone(), self.namespace.clock.now());
         let name = format!("temp-{}.{}.rdb", now.wall_ms().div_euclid(1000), std::process::id());
         let (path, disk) = (dir.join(name), self.take_over.disk());
-        let mut content = Payload::new(Watched { source: wire, link: self }, end);
+        let mut content = PayloadReader::new(Watched { source: wire, link: self }, end);
         let written = disk.create(&path).and_then(|file| {
             let mut buffer = vec![0; COPY_LEN];
             loop {
@@ -278,14 +278,14 @@ impl Link {
         if !namespace.link_is_up(self.term) || self.is_stopping() {
             return Err(Broken::Term);
         }
-        let mut stream = Stream::new(&namespace, wire.peer()?, self.db);
+        let mut stream = PrimaryStream::new(&namespace, wire.peer()?, self.db);
         let result = self.follow_stream(wire, &mut stream);
         self.continues &= !matches!(result, Err(Broken::Corrupt(_)));
         self.db = namespace.log.copied_db().unwrap_or(0);
         result
     }
 
-    fn follow_stream(&self, wire: &mut Wire, stream: &mut Stream) -> Result<(), Broken> {
+    fn follow_stream(&self, wire: &mut Wire, stream: &mut PrimaryStream) -> Result<(), Broken> {
         let namespace = &self.namespace;
         let mut acknowledgements = Acknowledgements::new(wire.now_ms());
         loop {
@@ -307,7 +307,7 @@ impl Link {
     }
 
     /// Updates the state of the link, unless the term is over.
-    fn note(&self, change: impl FnOnce(&mut crate::namespace::role::Link)) -> Result<(), TermOver> {
+    fn note(&self, change: impl FnOnce(&mut crate::namespace::role::LinkStatus)) -> Result<(), TermOver> {
         if self.namespace.update_link(self.term, change) && !self.is_stopping() { Ok(()) } else { Err(TermOver) }
     }
 

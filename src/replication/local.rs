@@ -19,15 +19,15 @@ use tracing::warn;
 
 use crate::client::info::Peer;
 use crate::client::replica::{Replica, ReplicaState};
-use crate::config::Address;
+use crate::config::HostPort;
 use crate::dispatch::Handlers;
 use crate::durability::{Received, TakeOver, copy};
 use crate::namespace::Namespace;
 use crate::namespace::links::LocalLink;
-use crate::namespace::role::{Connection, LinkState};
+use crate::namespace::role::{LinkConnection, LinkState};
 use crate::persist::LogReader;
 use crate::persist::disk::Disk;
-use crate::replication::stream::Stream;
+use crate::replication::stream::PrimaryStream;
 use crate::store::NEVER;
 use crate::text::system_text;
 use crate::time::clock::Now;
@@ -56,7 +56,7 @@ struct State {
     /// Reader of the primary's log, while the link is up or about to be.
     reader: Option<LogReader>,
     /// Executor of the records.
-    stream: Option<Stream>,
+    stream: Option<PrimaryStream>,
     /// The position up to which the replica has executed everything; `None` until it has data of the primary.
     executed: Option<u64>,
     /// Records that have not arrived, oldest first.
@@ -88,7 +88,7 @@ pub(crate) async fn replicate_locally(
         None => "127.0.0.1".to_owned(),
     };
     let port = primary.instance.tcp_port.load(Relaxed);
-    let address = Address { host: named(primary), port: u16::try_from(port).unwrap_or(0) };
+    let address = HostPort { host: named(primary), port: u16::try_from(port).unwrap_or(0) };
     {
         let _held = replica.store.exclusive();
         replica.follow_primary(address.clone());
@@ -109,7 +109,7 @@ pub(crate) async fn replicate_locally(
     let news = link.news.clone();
     let hang_up = Box::new(move || news.notify_one());
     let peer = Peer { addr: address.host.into(), laddr: named(replica).into(), fd: -1, is_unix: false };
-    replica.role.connected(link.term, Some(Connection { peer, hang_up, client: None }));
+    replica.role.connected(link.term, Some(LinkConnection { peer, hang_up, client: None }));
     primary.link_to(replica, link.clone());
     link.deliver_soon().await;
     keep(link)
@@ -262,7 +262,7 @@ impl Local {
             }
         };
         let peer = Peer { addr: "".into(), laddr: "".into(), fd: -1, is_unix: false };
-        state.stream = Some(Stream::new(replica, peer, db));
+        state.stream = Some(PrimaryStream::new(replica, peer, db));
         state.is_up = true;
         self.shown.set_state(ReplicaState::Online);
         primary.replicas.add(self.shown.clone(), primary.clock.now());

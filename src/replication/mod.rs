@@ -23,8 +23,8 @@ use tracing::warn;
 
 use crate::dispatch::Handlers;
 use crate::namespace::Namespace;
-use crate::namespace::failover::Stage;
-use crate::namespace::role::Wanted;
+use crate::namespace::failover::FailoverStage;
+use crate::namespace::role::WantedPrimary;
 use crate::persist::disk::Disk;
 use crate::replication::link::Link;
 use crate::replication::time::{ASK_EVERY, ask_apart};
@@ -41,7 +41,7 @@ pub(crate) async fn keep_link(namespace: Arc<Namespace>, handlers: &'static Hand
     loop {
         let wanted = role.borrow_and_update().clone();
         let is_new = std::mem::replace(&mut last_term, wanted.term) != wanted.term;
-        if let Wanted { term, primary: Some(primary), .. } = &wanted
+        if let WantedPrimary { term, primary: Some(primary), .. } = &wanted
             && is_new
         {
             let link = Link::new((&namespace, handlers, disk.clone()), *term, primary.clone());
@@ -65,7 +65,7 @@ pub(crate) async fn hand_over(namespace: Arc<Namespace>) {
             () = namespace.tenant.stop.cancelled() => return,
             () = namespace.failover.begun.notified() => {}
         }
-        while namespace.failover.stage() == Some(Stage::Waiting) {
+        while namespace.failover.stage() == Some(FailoverStage::Waiting) {
             // A step waits for the whole store, which a script may hold for long; other tasks run on this thread
             // meanwhile.
             let stepped = namespace.clone();

@@ -15,14 +15,14 @@ const ALIVE_EVERY_MS: u64 = 1000;
 
 /// End of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum PayloadEnd {
     /// The file has this many bytes.
     Len(u64),
     /// The file ends before these bytes, which occur nowhere in it.
     Mark([u8; ID_LEN]),
 }
 
-impl End {
+impl PayloadEnd {
     /// Reads the line before the file.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl End {
                 break line;
             }
         };
-        End::parse(&line).ok_or_else(|| {
+        PayloadEnd::parse(&line).ok_or_else(|| {
             let reason = match line.strip_prefix('-') {
                 Some(error) => format!("MASTER aborted replication with an error: {error}"),
                 None => format!("Bad protocol from MASTER, it has sent '{line}' in place of a length"),
@@ -46,32 +46,32 @@ impl End {
     fn parse(line: &str) -> Option<Self> {
         let told = line.strip_prefix('$')?;
         match told.strip_prefix("EOF:") {
-            Some(mark) => mark.as_bytes().try_into().ok().map(End::Mark),
-            None => told.parse().ok().map(End::Len),
+            Some(mark) => mark.as_bytes().try_into().ok().map(PayloadEnd::Mark),
+            None => told.parse().ok().map(PayloadEnd::Len),
         }
     }
 
     /// Returns the length, if it is known.
     pub(super) fn len(&self) -> Option<u64> {
         match self {
-            End::Len(len) => Some(*len),
-            End::Mark(_) => None,
+            PayloadEnd::Len(len) => Some(*len),
+            PayloadEnd::Mark(_) => None,
         }
     }
 }
 
 /// Reader of a file up to its end, from a connection or another source.
-pub(super) struct Payload<R> {
+pub(super) struct PayloadReader<R> {
     source: R,
-    end: End,
+    end: PayloadEnd,
     /// Bytes read and not passed on: at least as many as may be the mark.
     ahead: BytesMut,
     is_over: bool,
 }
 
-impl<R: Read> Payload<R> {
-    pub(super) fn new(source: R, end: End) -> Self {
-        Payload { source, end, ahead: BytesMut::new(), is_over: false }
+impl<R: Read> PayloadReader<R> {
+    pub(super) fn new(source: R, end: PayloadEnd) -> Self {
+        PayloadReader { source, end, ahead: BytesMut::new(), is_over: false }
     }
 
     fn read_marked(&mut self, mark: [u8; ID_LEN], into: &mut [u8]) -> io::Result<usize> {
@@ -96,20 +96,20 @@ impl<R: Read> Payload<R> {
     }
 }
 
-impl<R: Read> Read for Payload<R> {
+impl<R: Read> Read for PayloadReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self.end {
-            End::Len(0) => Ok(0),
-            End::Len(left) => {
+            PayloadEnd::Len(0) => Ok(0),
+            PayloadEnd::Len(left) => {
                 let max = into.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 let len = self.source.read(&mut into[..max])?;
                 if len == 0 && max > 0 {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }
-                self.end = End::Len(left - len as u64);
+                self.end = PayloadEnd::Len(left - len as u64);
                 Ok(len)
             }
-            End::Mark(mark) => self.read_marked(mark, into),
+            PayloadEnd::Mark(mark) => self.read_marked(mark, into),
         }
     }
 }
@@ -163,15 +163,15 @@ mod tests {
         let followed = [&file[..], b"*1\r\n$4\r\nPING\r\n"].concat();
         for piece in 1..100 {
             let mut read = Vec::new();
-            let mut payload = Payload::new(Pieces(&marked, piece), End::Mark(mark));
+            let mut payload = PayloadReader::new(Pieces(&marked, piece), PayloadEnd::Mark(mark));
             payload.read_to_end(&mut read).expect("a file");
             assert_eq!(read, file, "pieces of {piece}");
             let (mut read, len) = (Vec::new(), file.len() as u64);
-            let mut payload = Payload::new(Pieces(&followed, piece), End::Len(len));
+            let mut payload = PayloadReader::new(Pieces(&followed, piece), PayloadEnd::Len(len));
             payload.read_to_end(&mut read).expect("a file");
             assert_eq!((read, payload.source.0.len()), (file.clone(), followed.len() - file.len()));
-            let cut =
-                Payload::new(Pieces(&marked[..marked.len() - 1], piece), End::Mark(mark)).read_to_end(&mut Vec::new());
+            let cut = PayloadReader::new(Pieces(&marked[..marked.len() - 1], piece), PayloadEnd::Mark(mark))
+                .read_to_end(&mut Vec::new());
             assert_eq!(cut.map_err(|cause| cause.kind()), Err(ErrorKind::UnexpectedEof));
         }
     }
@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn the_line_before_a_file_tells_its_end() {
         let mark = "0123456789abcdef0123456789abcdef01234567";
-        assert_eq!(End::parse("$1234"), Some(End::Len(1234)));
-        assert_eq!(End::parse(&format!("$EOF:{mark}")), mark.as_bytes().try_into().ok().map(End::Mark));
+        assert_eq!(PayloadEnd::parse("$1234"), Some(PayloadEnd::Len(1234)));
+        assert_eq!(PayloadEnd::parse(&format!("$EOF:{mark}")), mark.as_bytes().try_into().ok().map(PayloadEnd::Mark));
         for line in ["", "$", "$-1", "$EOF:", "$EOF:0123", "+OK", "$99999999999999999999"] {
-            assert_eq!(End::parse(line), None, "{line}");
+            assert_eq!(PayloadEnd::parse(line), None, "{line}");
         }
     }
 }

@@ -12,7 +12,7 @@ use bytes::BytesMut;
 
 use crate::client::info::Peer;
 use crate::command::{handlers, image};
-use crate::config::{Address, Config};
+use crate::config::{Config, HostPort};
 use crate::dispatch::replay::replay;
 use crate::durability::{Received, TakeOver, copy, probe};
 use crate::namespace::Namespace;
@@ -20,7 +20,7 @@ use crate::persist::LogReader;
 use crate::persist::disk::Disk;
 use crate::persist::disk::simulated::SimulatedDisk;
 use crate::persist::disk::simulated::random::Random;
-use crate::replication::stream::Stream;
+use crate::replication::stream::PrimaryStream;
 use crate::resp::write_command;
 use crate::time::clock::Clock;
 
@@ -56,7 +56,7 @@ struct Server {
 /// The open link of a replica.
 struct Link {
     reader: LogReader,
-    stream: Stream,
+    stream: PrimaryStream,
     on_way: Vec<u8>,
     term: u64,
 }
@@ -78,8 +78,8 @@ fn start(disk: &SimulatedDisk, primary: Option<usize>, backlog: u64) -> Arc<Name
     namespace
 }
 
-fn address(number: usize) -> Address {
-    Address { host: "server".into(), port: number as u16 + 1 }
+fn address(number: usize) -> HostPort {
+    HostPort { host: "server".into(), port: number as u16 + 1 }
 }
 
 impl World {
@@ -187,7 +187,7 @@ impl World {
             }
         };
         let peer = Peer { addr: "server:1".into(), laddr: "".into(), fd: -1, is_unix: false };
-        let stream = Stream::new(&replica, peer, db);
+        let stream = PrimaryStream::new(&replica, peer, db);
         let server = &mut self.servers[number];
         server.link = Some(Link { reader, stream, on_way: Vec::new(), term });
         (server.continues, server.is_restarted, server.is_demoted) = (true, false, false);

@@ -10,7 +10,7 @@ use crate::namespace::Namespace;
 use crate::store::{Cx, Origin};
 
 /// The log of a primary that is being executed.
-pub(super) struct Stream {
+pub(super) struct PrimaryStream {
     replay: Replay,
     /// Received bytes that are not decoded.
     input: BytesMut,
@@ -19,11 +19,11 @@ pub(super) struct Stream {
     appended: u64,
 }
 
-impl Stream {
+impl PrimaryStream {
     /// Creates a stream that begins with `db` selected, for a primary at an address.
     pub(super) fn new(namespace: &Namespace, primary: Peer, db: usize) -> Self {
         let replay = Replay::of_primary(namespace, primary, db);
-        Stream { replay, input: BytesMut::new(), raw: BytesMut::new(), appended: 0 }
+        PrimaryStream { replay, input: BytesMut::new(), raw: BytesMut::new(), appended: 0 }
     }
 
     /// Executes the whole commands and transactions in the received bytes; returns false if the term is over.
@@ -44,7 +44,7 @@ impl Stream {
             return Ok(false);
         }
         let mut view = held.view(0, Cx::new(namespace.clock.now(), Origin::Replay));
-        let Stream { replay, input, raw, appended } = self;
+        let PrimaryStream { replay, input, raw, appended } = self;
         // The end of the commands that were executed and are not appended, and the database that they have selected.
         let mut pending = (*appended, 0);
         let log = &namespace.log;
@@ -87,7 +87,7 @@ fn append_copy(namespace: &Namespace, raw: &mut BytesMut, appended: &mut u64, (e
 mod tests {
     use super::*;
     use crate::command::handlers;
-    use crate::config::{Address, Allowance, Config};
+    use crate::config::{Allowance, Config, HostPort};
     use crate::resp::write_command;
     use crate::time::clock::Clock;
 
@@ -109,18 +109,18 @@ mod tests {
         bytes
     }
 
-    fn replica_at(primary: &str) -> (Namespace, Stream) {
+    fn replica_at(primary: &str) -> (Namespace, PrimaryStream) {
         let namespace = Namespace::for_test(&handlers().commands, Config::default(), Clock::manual());
         let peer = Peer { addr: primary.into(), laddr: "".into(), fd: -1, is_unix: false };
-        let stream = Stream::new(&namespace, peer, 0);
+        let stream = PrimaryStream::new(&namespace, peer, 0);
         (namespace, stream)
     }
 
-    fn replica() -> (Namespace, Stream) {
+    fn replica() -> (Namespace, PrimaryStream) {
         replica_at("10.0.0.1:6379")
     }
 
-    fn execute((namespace, stream): &mut (Namespace, Stream), bytes: &[u8]) -> Result<bool, String> {
+    fn execute((namespace, stream): &mut (Namespace, PrimaryStream), bytes: &[u8]) -> Result<bool, String> {
         stream.execute((namespace, handlers()), namespace.role.term(), bytes)
     }
 
@@ -166,7 +166,7 @@ mod tests {
         let (namespace, mut stream) = replica();
         let term = namespace.role.term();
         let alone = namespace.store.exclusive();
-        namespace.follow_primary(Address { host: "10.0.0.2".into(), port: 6379 });
+        namespace.follow_primary(HostPort { host: "10.0.0.2".into(), port: 6379 });
         drop(alone);
         let set = ["SET", "k", "v"].map(str::to_owned);
         let executed = stream.execute((&namespace, handlers()), term, &canonical(&set));

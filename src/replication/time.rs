@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use tracing::{debug, info};
 
-use crate::config::Address;
+use crate::config::HostPort;
 use crate::namespace::Namespace;
-use crate::namespace::role::Wanted;
+use crate::namespace::role::WantedPrimary;
 use crate::replication::wire::Wire;
 use crate::resp::{Frame, FrameLimits, parse_int};
 use crate::text::system_text;
 use crate::time::clock::{Clock, END_MS};
-use crate::time::estimate::Sample;
+use crate::time::estimate::TimeSample;
 
 /// Interval of the requests.
 pub(super) const ASK_EVERY: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ const SHOWN_MAX: usize = 100;
 ///
 /// # Errors
 /// If the connection has ended, or the reply is not RESP or exceeds [`REPLY_LIMITS`].
-pub(super) fn ask_time(wire: &mut Wire, clock: &Clock) -> io::Result<Option<Sample>> {
+pub(super) fn ask_time(wire: &mut Wire, clock: &Clock) -> io::Result<Option<TimeSample>> {
     if clock.is_steered() {
         return Ok(None);
     }
@@ -43,7 +43,7 @@ pub(super) fn ask_time(wire: &mut Wire, clock: &Clock) -> io::Result<Option<Samp
     wire.send(&[b"TIME"])?;
     let reply = wire.read_reply(REPLY_LIMITS)?;
     let received_us = clock.now().mono_us();
-    let sample = time_us(&reply).map(|time_us| Sample { sent_us, time_us, received_us });
+    let sample = time_us(&reply).map(|time_us| TimeSample { sent_us, time_us, received_us });
     if sample.is_none() {
         info!("(Non critical) Master does not say what its time is: {}", shown(&reply));
     }
@@ -52,8 +52,8 @@ pub(super) fn ask_time(wire: &mut Wire, clock: &Clock) -> io::Result<Option<Samp
 
 /// Asks the primary for its time again, on a thread and by a connection of its own, if the link is up and the primary
 /// has sent its time before.
-pub(super) fn ask_apart(namespace: &Arc<Namespace>, wanted: Wanted) {
-    let (Wanted { term, primary, .. }, link) = (wanted, namespace.role.link());
+pub(super) fn ask_apart(namespace: &Arc<Namespace>, wanted: WantedPrimary) {
+    let (WantedPrimary { term, primary, .. }, link) = (wanted, namespace.role.link());
     let Some(primary) = primary.filter(|_| link.is_up() && link.tells_time) else { return };
     let namespace = namespace.clone();
     let ask = move || {
@@ -68,7 +68,7 @@ pub(super) fn ask_apart(namespace: &Arc<Namespace>, wanted: Wanted) {
 }
 
 /// Asks the primary of a term for its time by a connection of its own, and corrects the clock.
-fn ask_once(namespace: &Namespace, term: u64, primary: &Address) -> io::Result<()> {
+fn ask_once(namespace: &Namespace, term: u64, primary: &HostPort) -> io::Result<()> {
     let config = namespace.settings.current();
     let mut wire = Wire::connect_within(primary, &config, TIMEOUT)?;
     wire.log_in(&config)?;
@@ -132,7 +132,7 @@ mod tests {
     /// Returns a namespace that is to be a replica, with the clock of the system.
     fn replica() -> Namespace {
         let mut config = Config::default();
-        config.replicaof = Some(Address { host: "primary".into(), port: 1 });
+        config.replicaof = Some(HostPort { host: "primary".into(), port: 1 });
         Namespace::for_test(&handlers().commands, config, Clock::system())
     }
 
@@ -205,7 +205,7 @@ mod tests {
     /// Makes a replica ask a server that answers with the given bytes; returns the bytes that the server received.
     fn ask(namespace: &Namespace, term: u64, answer: &[u8]) -> (io::Result<()>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let primary = Address { host: "127.0.0.1".into(), port: listener.local_addr().expect("an address").port() };
+        let primary = HostPort { host: "127.0.0.1".into(), port: listener.local_addr().expect("an address").port() };
         thread::scope(|scope| {
             let served = scope.spawn(|| {
                 let (mut link, mut asked) = (listener.accept().expect("a connection").0, String::new());

@@ -9,9 +9,9 @@ use bytes::{Buf, BytesMut};
 use tokio_util::codec::Decoder;
 
 use crate::client::info::Peer;
-use crate::config::{Address, Config};
-use crate::dial::{Stream, TlsOptions, secure};
-use crate::namespace::role::Connection;
+use crate::config::{Config, HostPort};
+use crate::dial::{TlsOptions, Transport, secure};
+use crate::namespace::role::LinkConnection;
 use crate::resp::{Frame, FrameDecoder, FrameLimits, write_command};
 use crate::time::clock::Clock;
 
@@ -22,7 +22,7 @@ const READ_LEN: usize = 64 << 10;
 const LINE_MAX: usize = 1024;
 
 pub(super) struct Wire {
-    stream: Box<dyn Stream>,
+    stream: Box<dyn Transport>,
     /// The socket below the stream.
     socket: TcpStream,
     /// Received bytes that are not used yet.
@@ -36,12 +36,12 @@ pub(super) struct Wire {
 
 impl Wire {
     /// Connects to a primary by the settings.
-    pub(super) fn connect(primary: &Address, config: &Config) -> io::Result<Self> {
+    pub(super) fn connect(primary: &HostPort, config: &Config) -> io::Result<Self> {
         Self::connect_within(primary, config, Duration::from_secs(config.repl_timeout_s))
     }
 
     /// Connects to a primary that may be silent for at most `timeout`.
-    pub(super) fn connect_within(primary: &Address, config: &Config, timeout: Duration) -> io::Result<Self> {
+    pub(super) fn connect_within(primary: &HostPort, config: &Config, timeout: Duration) -> io::Result<Self> {
         let mut result = Err(io::Error::new(ErrorKind::NotFound, "the host has no address"));
         for address in (&*primary.host, primary.port).to_socket_addrs()? {
             result = TcpStream::connect_timeout(&address, timeout);
@@ -82,11 +82,11 @@ impl Wire {
     }
 
     /// Returns the ends of the connection, and a function that ends it from another thread.
-    pub(super) fn connection(&self) -> io::Result<Connection> {
+    pub(super) fn connection(&self) -> io::Result<LinkConnection> {
         let peer = self.peer()?;
         let stream = self.socket.try_clone()?;
         let hang_up = Box::new(move || _ = stream.shutdown(Shutdown::Both)); // the connection may have ended
-        Ok(Connection { peer, hang_up, client: None })
+        Ok(LinkConnection { peer, hang_up, client: None })
     }
 
     /// Returns the monotonic time, in milliseconds.

@@ -35,14 +35,14 @@ const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
 
 /// The limits on a client's requests, by its session and the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     /// The longest argument in bytes (`proto-max-bulk-len`).
     pub bulk_len_max: usize,
     /// True if the client has authenticated, or does not need to.
     pub authenticated: bool,
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     /// Returns the limits of a server without a password: bulks of up to 512 MiB.
     fn default() -> Self {
         Self { bulk_len_max: 512 * 1024 * 1024, authenticated: true }
@@ -146,7 +146,7 @@ impl From<ProtocolError> for DecodeError {
 /// Decodes requests from a buffer that grows piece by piece.
 #[derive(Debug, Default)]
 pub struct RequestDecoder {
-    limits: Limits,
+    limits: RequestLimits,
     /// The start of the current request; everything before belongs to complete requests.
     start: usize,
     /// The position of the next byte to parse.
@@ -180,12 +180,12 @@ type Step = Result<bool, ProtocolError>;
 
 impl RequestDecoder {
     /// Creates a decoder that enforces `limits`.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: RequestLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
     /// Replaces the limits; they hold for every header read from now on.
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub fn set_limits(&mut self, limits: RequestLimits) {
         self.limits = limits;
     }
 

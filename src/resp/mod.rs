@@ -26,7 +26,7 @@ use tokio_util::codec::{Decoder, Encoder};
 
 pub use crate::text::double::write_double;
 pub(crate) use command::{begin_command, begin_word, write_command, write_select, write_word, write_words};
-pub use decode::{BATCH_REQUESTS_MAX, DecodeError, Limits, ProtocolError, RequestDecoder, parse_int};
+pub use decode::{BATCH_REQUESTS_MAX, DecodeError, ProtocolError, RequestDecoder, RequestLimits, parse_int};
 pub(crate) use frame::FrameLimits;
 pub use frame::{FRAME_DEPTH_MAX, Frame, FrameDecoder, FrameError};
 #[cfg_attr(not(feature = "lua"), allow(unused_imports, reason = "only scripts keep replies"))]
@@ -46,7 +46,7 @@ pub struct Codec {
 
 impl Codec {
     /// Creates a codec that enforces `limits` and starts with RESP2.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: RequestLimits) -> Self {
         Self { requests: RequestDecoder::new(limits), protocol: Protocol::default() }
     }
 }

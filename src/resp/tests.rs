@@ -13,10 +13,10 @@ use crate::resp::*;
 /// The result of decoding a stream: the requests, then the error if there was one.
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
-const STRANGER: Limits = Limits { bulk_len_max: 512 * 1024 * 1024, authenticated: false };
+const STRANGER: RequestLimits = RequestLimits { bulk_len_max: 512 * 1024 * 1024, authenticated: false };
 
 /// Feeds `pieces` to one decoder, as reads from a socket would.
-fn decode_pieces<'a>(limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+fn decode_pieces<'a>(limits: RequestLimits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
     let (mut decoder, mut src) = (RequestDecoder::new(limits), BytesMut::new());
     let (mut requests, mut batch) = (Vec::new(), Batch::default());
     for piece in pieces {
@@ -41,7 +41,7 @@ fn decode_pieces<'a>(limits: Limits, pieces: impl IntoIterator<Item = &'a [u8]>)
 }
 
 fn decode_whole(stream: &[u8]) -> Outcome {
-    decode_pieces(Limits::default(), [stream])
+    decode_pieces(RequestLimits::default(), [stream])
 }
 
 fn requests(requests: &[&[&str]]) -> Vec<Vec<Vec<u8>>> {
@@ -127,7 +127,7 @@ fn protocol_errors_follow_the_requests_before_them() {
         let stream = [b"PING\r\n*1\r\n$1\r\nx\r\n", &stream[..]].concat();
         let outcome = (requests(&[&["PING"], &["x"]]), Some(expected));
         assert!(decode_whole(&stream) == outcome, "{expected} in one piece");
-        let bytewise = decode_pieces(Limits::default(), stream.chunks(1));
+        let bytewise = decode_pieces(RequestLimits::default(), stream.chunks(1));
         assert!(bytewise == outcome, "{expected} byte by byte");
     }
 }
@@ -161,7 +161,7 @@ fn limits_changed_between_batches_hold_for_the_next_request() {
     let mut decoder = RequestDecoder::new(STRANGER);
     let batch = decoder.decode(&mut src).ok().flatten().expect("AUTH is complete");
     assert_eq!(batch.get(0).name(), b"AUTH");
-    decoder.set_limits(Limits::default());
+    decoder.set_limits(RequestLimits::default());
     assert!(matches!(decoder.decode(&mut src), Ok(None)));
 }
 
@@ -178,7 +178,7 @@ fn error_texts_are_those_of_redis() {
 #[test]
 fn claims_allocate_nothing_until_bytes_arrive() {
     let mut src = BytesMut::from(&b"*2147483647\r\n$536870912\r\n"[..]);
-    let mut decoder = RequestDecoder::new(Limits::default());
+    let mut decoder = RequestDecoder::new(RequestLimits::default());
     for _ in 0..100 {
         assert!(matches!(decoder.decode(&mut src), Ok(None)));
         src.extend_from_slice(&[0; 1000]);
@@ -192,7 +192,7 @@ fn claims_allocate_nothing_until_bytes_arrive() {
 fn a_large_argument_has_room_for_all_of_it_after_a_megabyte_and_counts_as_what_has_arrived() {
     const LEN: usize = 64 * FIRST_ROOM;
     let mut src = BytesMut::from(format!("*2\r\n$3\r\nGET\r\n${LEN}\r\n").as_bytes());
-    let mut decoder = RequestDecoder::new(Limits::default());
+    let mut decoder = RequestDecoder::new(RequestLimits::default());
     let mut counted = Vec::new();
     for _ in 0..3 {
         src.extend_from_slice(&vec![0; FIRST_ROOM]);
@@ -255,7 +255,7 @@ fn an_argument_that_does_not_arrive_at_once_has_a_buffer_of_its_own_if_it_is_lar
 fn a_huge_request_in_tiny_pieces_is_scanned_once() {
     // Rescanning from the start for each of 600,000 bytes would take minutes.
     let args = vec![b"abc".to_vec(); 60_000];
-    let outcome = decode_pieces(Limits::default(), multibulk(&args).chunks(1));
+    let outcome = decode_pieces(RequestLimits::default(), multibulk(&args).chunks(1));
     assert!(outcome == (vec![args], None));
 }
 
@@ -481,7 +481,7 @@ proptest! {
         cuts in vec(any::<usize>(), 0..20),
         authenticated: bool,
     ) {
-        let limits = Limits { authenticated, ..Limits::default() };
+        let limits = RequestLimits { authenticated, ..RequestLimits::default() };
         let stream: Vec<u8> = sent.iter().flat_map(|(wire, _)| wire.clone()).collect();
         let expected: Vec<_> = sent.into_iter().filter_map(|(_, args)| args).collect();
         let outcome = (expected, None);
@@ -499,7 +499,7 @@ proptest! {
         let expected: Vec<Vec<Vec<u8>>> = sent.iter().map(|lens| lens.iter().map(fill).collect()).collect();
         let stream: Vec<u8> = expected.iter().flat_map(|args| multibulk(args)).collect();
         prop_assert!(decode_as_read(cut_at(&stream, &cuts)).0 == expected);
-        prop_assert!(decode_pieces(Limits::default(), cut_at(&stream, &cuts)) == (expected, None));
+        prop_assert!(decode_pieces(RequestLimits::default(), cut_at(&stream, &cuts)) == (expected, None));
     }
 
     #[test]
@@ -508,7 +508,7 @@ proptest! {
         cuts in vec(any::<usize>(), 0..20),
         authenticated: bool,
     ) {
-        let limits = Limits { authenticated, ..Limits::default() };
+        let limits = RequestLimits { authenticated, ..RequestLimits::default() };
         let whole = decode_pieces(limits, [&stream[..]]);
         prop_assert!(whole == decode_pieces(limits, cut_at(&stream, &cuts)));
         // Long lines are slow byte by byte; small pieces find the same bugs.

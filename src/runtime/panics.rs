@@ -26,14 +26,14 @@ pub enum Site {
 }
 
 /// Payload of a panic.
-pub(crate) type Payload = Box<dyn Any + Send>;
+pub(crate) type PanicPayload = Box<dyn Any + Send>;
 
 /// Runs a future to completion, or up to its first panic, which is returned. The caller pins it: an async function has
 /// room both for an argument and for its pinned copy, and a connection lives as long as its future.
 ///
 /// # Errors
 /// The panic.
-pub(crate) async fn caught<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Result<T, Payload> {
+pub(crate) async fn caught<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Result<T, PanicPayload> {
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
         Ok(poll) => poll.map(Ok),
         Err(panic) => Poll::Ready(Err(panic)),

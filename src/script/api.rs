@@ -8,7 +8,7 @@ use crate::script::arguments::truncate;
 use crate::script::host::{CallReply, HOST};
 use crate::script::raise::{push_counted_error, push_error};
 use crate::script::sha1::hex;
-use crate::script::shared::{self, Frame, set_native, stored};
+use crate::script::shared::{self, VmStack, set_native, stored};
 use crate::script::{convert, dialect, raise};
 use crate::spec::CommandSpec;
 use crate::text::{Dialect, REDIS_VERSION};
@@ -29,7 +29,7 @@ const REPLICATION: [(&str, i32); 5] =
 /// The bound below which integers are exact, so that their digits are the fewest.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
-pub(super) fn push_table(frame: &mut Frame<'_>, kind: shared::Kind) {
+pub(super) fn push_table(frame: &mut VmStack<'_>, kind: shared::VmKind) {
     frame.push_table(0, 32);
     let table = frame.top();
     set_native(frame, "call", |frame| call(frame, true));
@@ -41,7 +41,7 @@ pub(super) fn push_table(frame: &mut Frame<'_>, kind: shared::Kind) {
     set_native(frame, "setresp", set_resp);
     set_native(frame, "set_repl", set_repl);
     set_native(frame, "acl_check_cmd", acl_check_cmd);
-    if kind == shared::Kind::Eval {
+    if kind == shared::VmKind::Eval {
         set_native(frame, "replicate_commands", |frame| boolean(frame, true));
         set_native(frame, "breakpoint", |frame| boolean(frame, false));
         set_native(frame, "debug", |_| Ok(0));
@@ -63,13 +63,13 @@ pub(super) fn push_table(frame: &mut Frame<'_>, kind: shared::Kind) {
     frame.set_metatable(table);
 }
 
-fn boolean(frame: &mut Frame<'_>, truth: bool) -> Result<usize, Raised> {
+fn boolean(frame: &mut VmStack<'_>, truth: bool) -> Result<usize, Raised> {
     frame.push_boolean(truth);
     Ok(1)
 }
 
 /// Pushes a field that only Valkey's table has, with Valkey's dialect: the `__index` of the table.
-fn valkey_field(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn valkey_field(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     let dialect = frame.data().control.dialect();
     let name = if dialect == Dialect::Valkey { frame.bytes(2) } else { None };
     match name {
@@ -87,11 +87,11 @@ fn version_number(version: &str) -> f64 {
 }
 
 /// Creates the error for a function that may only be called while a script runs.
-fn outside(frame: &mut Frame<'_>, what: &str) -> Raised {
+fn outside(frame: &mut VmStack<'_>, what: &str) -> Raised {
     raise::reply(frame, format!("{what} can only be called inside a script invocation"))
 }
 
-fn call(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
+fn call(frame: &mut VmStack<'_>, raises: bool) -> Result<usize, Raised> {
     frame.work(CALL_INSTRUCTIONS)?;
     if !HOST.is_set() {
         return Err(outside(frame, "redis.call/pcall"));
@@ -121,7 +121,7 @@ fn call(frame: &mut Frame<'_>, raises: bool) -> Result<usize, Raised> {
 }
 
 #[inline]
-fn push_kept(frame: &mut Frame<'_>, value: Kept, bytes: &[u8]) {
+fn push_kept(frame: &mut VmStack<'_>, value: Kept, bytes: &[u8]) {
     match value {
         Kept::Int(number) => frame.push_number(number as f64), // larger ones lose precision
         Kept::Bulk => frame.push_bytes(bytes),
@@ -133,7 +133,7 @@ fn push_kept(frame: &mut Frame<'_>, value: Kept, bytes: &[u8]) {
 
 /// Records the command that the first argument names among the commands called last.
 #[cold]
-fn remember(frame: &mut Frame<'_>, command: Option<&'static CommandSpec>) {
+fn remember(frame: &mut VmStack<'_>, command: Option<&'static CommandSpec>) {
     let (Some(command), Some(name)) = (command, frame.bytes(1)) else { return };
     if let Some(slot) = frame.data().call_sites.remember(name, command) {
         frame.push_copy(1);
@@ -142,13 +142,13 @@ fn remember(frame: &mut Frame<'_>, command: Option<&'static CommandSpec>) {
 }
 
 #[cold]
-fn refuse(frame: &mut Frame<'_>, raises: bool, complaint: &str) -> Result<usize, Raised> {
+fn refuse(frame: &mut VmStack<'_>, raises: bool, complaint: &str) -> Result<usize, Raised> {
     push_error(frame, complaint.as_bytes());
     if raises { Err(frame.raise()) } else { Ok(1) }
 }
 
 /// Converts the arguments of a call to a request; returns the command if it is among the commands called last.
-fn fill(frame: &Frame<'_>, request: &mut RequestBuffer) -> Result<Option<&'static CommandSpec>, &'static str> {
+fn fill(frame: &VmStack<'_>, request: &mut RequestBuffer) -> Result<Option<&'static CommandSpec>, &'static str> {
     request.clear();
     if frame.top() == 0 {
         return Err(frame.data().control.dialect().choose(
@@ -191,7 +191,7 @@ fn push_number(request: &mut RequestBuffer, number: f64) {
 
 const NOT_ONE_STRING: &[u8] = b"wrong number or type of arguments";
 
-fn error_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn error_reply(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     let line = match frame.bytes(1) {
         Some(text) if frame.top() == 1 => {
             let dash: &[u8] = if text.first() == Some(&b'-') { b"" } else { b"-" };
@@ -203,7 +203,7 @@ fn error_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
-fn status_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn status_reply(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     match frame.kind(1) {
         Kind::String if frame.top() == 1 => {
             frame.push_table(0, 1);
@@ -215,7 +215,7 @@ fn status_reply(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
-fn sha1hex(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn sha1hex(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     if frame.top() != 1 {
         return Err(raise::reply(frame, "wrong number of arguments"));
     }
@@ -226,7 +226,7 @@ fn sha1hex(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(1)
 }
 
-fn log(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn log(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     if frame.top() < 2 {
         return Err(dialect::reply_on_api(frame, "redis.log() requires two arguments or more."));
     }
@@ -264,7 +264,7 @@ fn log(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
-fn set_resp(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn set_resp(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     if !HOST.is_set() {
         return Err(outside(frame, "redis.setresp"));
     }
@@ -280,7 +280,7 @@ fn set_resp(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 
 /// Sets the recipients of the following changes: both the append-only file and replicas, or neither. Both read one log,
 /// so a script cannot select a single one.
-fn set_repl(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn set_repl(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     if !HOST.is_set() {
         return Err(outside(frame, "redis.set_repl"));
     }
@@ -297,7 +297,7 @@ fn set_repl(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     }
 }
 
-fn acl_check_cmd(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn acl_check_cmd(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     if !HOST.is_set() {
         return Err(outside(frame, "redis.acl_check_cmd"));
     }

@@ -5,10 +5,10 @@ use std::fmt::Display;
 
 use keylatch_lua::{Kind, Raised};
 
-use crate::script::shared::Frame;
+use crate::script::shared::VmStack;
 
 /// Creates the error for an invalid argument, as `luaL_argerror` does.
-pub(super) fn argument_error(frame: &mut Frame<'_>, position: usize, complaint: impl Display) -> Raised {
+pub(super) fn argument_error(frame: &mut VmStack<'_>, position: usize, complaint: impl Display) -> Raised {
     let called = frame.level(0).unwrap_or_default();
     let name = called.name.unwrap_or_else(|| "?".into());
     frame.error(match (called.is_method, position) {
@@ -20,28 +20,28 @@ pub(super) fn argument_error(frame: &mut Frame<'_>, position: usize, complaint: 
 }
 
 /// Creates the error for an argument of the wrong type, as `luaL_typerror` does.
-fn type_error(frame: &mut Frame<'_>, position: usize, expected: &str) -> Raised {
+fn type_error(frame: &mut VmStack<'_>, position: usize, expected: &str) -> Raised {
     let given = frame.type_name(position);
     argument_error(frame, position, format!("{expected} expected, got {given}"))
 }
 
 /// Checks that an argument is a string; converts a number to one.
-pub(super) fn check_string(frame: &mut Frame<'_>, position: usize) -> Result<(), Raised> {
+pub(super) fn check_string(frame: &mut VmStack<'_>, position: usize) -> Result<(), Raised> {
     if frame.to_string(position) { Ok(()) } else { Err(type_error(frame, position, "string")) }
 }
 
 /// Returns a number, or a string converted to one.
-pub(super) fn number(frame: &mut Frame<'_>, position: usize) -> Result<f64, Raised> {
+pub(super) fn number(frame: &mut VmStack<'_>, position: usize) -> Result<f64, Raised> {
     frame.number(position).ok_or_else(|| type_error(frame, position, "number"))
 }
 
 /// Returns a number truncated to an integer.
-pub(super) fn integer(frame: &mut Frame<'_>, position: usize) -> Result<i64, Raised> {
+pub(super) fn integer(frame: &mut VmStack<'_>, position: usize) -> Result<i64, Raised> {
     number(frame, position).map(truncate)
 }
 
 /// Returns an integer, or `default` for a missing argument.
-pub(super) fn integer_or(frame: &mut Frame<'_>, position: usize, default: i64) -> Result<i64, Raised> {
+pub(super) fn integer_or(frame: &mut VmStack<'_>, position: usize, default: i64) -> Result<i64, Raised> {
     match frame.kind(position) {
         Kind::Nil => Ok(default),
         _ => integer(frame, position),

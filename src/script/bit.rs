@@ -3,10 +3,10 @@
 use keylatch_lua::Raised;
 
 use crate::script::arguments::number;
-use crate::script::shared::{Frame, set_native};
+use crate::script::shared::{VmStack, set_native};
 
 /// Pushes the library.
-pub(super) fn push_library(frame: &mut Frame<'_>) {
+pub(super) fn push_library(frame: &mut VmStack<'_>) {
     frame.push_table(0, 12);
     set_native(frame, "tobit", |frame| one(frame, |bits| bits));
     set_native(frame, "bnot", |frame| one(frame, |bits| !bits));
@@ -23,22 +23,22 @@ pub(super) fn push_library(frame: &mut Frame<'_>) {
 }
 
 /// Reads an argument modulo 2^32, rounded to the nearest integer.
-fn bits(frame: &mut Frame<'_>, position: usize) -> Result<u32, Raised> {
+fn bits(frame: &mut VmStack<'_>, position: usize) -> Result<u32, Raised> {
     // Adding 2^52 + 2^51 leaves the integer in the lowest bits of the double.
     Ok((number(frame, position)? + 6_755_399_441_055_744.0).to_bits() as u32)
 }
 
-fn push(frame: &mut Frame<'_>, bits: u32) -> Result<usize, Raised> {
+fn push(frame: &mut VmStack<'_>, bits: u32) -> Result<usize, Raised> {
     frame.push_number(f64::from(bits as i32));
     Ok(1)
 }
 
-fn one(frame: &mut Frame<'_>, operation: fn(u32) -> u32) -> Result<usize, Raised> {
+fn one(frame: &mut VmStack<'_>, operation: fn(u32) -> u32) -> Result<usize, Raised> {
     let bits = bits(frame, 1)?;
     push(frame, operation(bits))
 }
 
-fn fold(frame: &mut Frame<'_>, operation: fn(u32, u32) -> u32) -> Result<usize, Raised> {
+fn fold(frame: &mut VmStack<'_>, operation: fn(u32, u32) -> u32) -> Result<usize, Raised> {
     let mut folded = bits(frame, 1)?;
     for position in (2..=frame.top()).rev() {
         folded = operation(folded, bits(frame, position)?);
@@ -46,12 +46,12 @@ fn fold(frame: &mut Frame<'_>, operation: fn(u32, u32) -> u32) -> Result<usize, 
     push(frame, folded)
 }
 
-fn shift(frame: &mut Frame<'_>, operation: fn(u32, u32) -> u32) -> Result<usize, Raised> {
+fn shift(frame: &mut VmStack<'_>, operation: fn(u32, u32) -> u32) -> Result<usize, Raised> {
     let (shifted, by) = (bits(frame, 1)?, bits(frame, 2)? & 31);
     push(frame, operation(shifted, by))
 }
 
-fn to_hex(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn to_hex(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     let number = bits(frame, 1)?;
     let digits = if frame.top() < 2 { 8 } else { bits(frame, 2)? as i32 };
     let count = digits.unsigned_abs().min(8) as usize;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::memory::heap::{COUNTED_LEN, allocation_len, hash_map_len, list_len};
 use crate::script::sha1::hex;
 use crate::script::shebang;
-use crate::script::shebang::Flags;
+use crate::script::shebang::ScriptFlags;
 use crate::script::vm::Vm;
 
 /// The name of a script: its SHA1 in lower-case hexadecimal.
@@ -20,7 +20,7 @@ const RECENT_MAX: usize = 500;
 
 /// The command for which a script is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum CompileReason {
     /// EVAL, which runs the script: it may be evicted later.
     Eval,
     /// SCRIPT LOAD, which keeps the script.
@@ -66,7 +66,7 @@ pub struct Script {
     /// The number in the interpreter.
     pub number: usize,
     /// The flags of the first line.
-    pub flags: Flags,
+    pub flags: ScriptFlags,
 }
 
 impl Script {
@@ -111,10 +111,10 @@ impl Cache {
     ///
     /// # Errors
     /// The compilation error.
-    pub fn load(&mut self, vm: &mut Vm, text: &[u8], origin: Origin) -> Result<Arc<Script>, Vec<u8>> {
+    pub fn load(&mut self, vm: &mut Vm, text: &[u8], origin: CompileReason) -> Result<Arc<Script>, Vec<u8>> {
         let sha = sha(text);
         if let Some(script) = self.find_to_run(&sha).cloned() {
-            if origin == Origin::Load {
+            if origin == CompileReason::Load {
                 self.keep(&sha);
             }
             return Ok(script);
@@ -123,8 +123,8 @@ impl Cache {
         let complain = |complaint: Vec<u8>| [b"Error compiling script (new function): ", &complaint[..]].concat();
         let compiled = vm.compile(&text[start..], "@user_script").map_err(complain)?;
         let (number, recent) = match origin {
-            Origin::Load => (self.next_number(), None),
-            Origin::Eval => self.make_recent(sha),
+            CompileReason::Load => (self.next_number(), None),
+            CompileReason::Eval => self.make_recent(sha),
         };
         vm.define(number, compiled);
         let name = String::from_utf8_lossy(&sha).into_owned();

@@ -63,7 +63,7 @@ pub struct Control {
     /// True if scripts get errors in Valkey's dialect.
     is_valkey: AtomicBool,
     /// The busy script; set when the script becomes busy.
-    busy: Mutex<Option<Running>>,
+    busy: Mutex<Option<RunningScript>>,
     /// The instruction at which a test kills the script; 0 for none.
     #[cfg(test)]
     killed_at: std::sync::atomic::AtomicUsize,
@@ -71,7 +71,7 @@ pub struct Control {
 
 /// A script that has exceeded its time limit.
 #[derive(Clone, Debug)]
-pub struct Running {
+pub struct RunningScript {
     /// The SHA1 of a script, or the name of a function.
     pub name: String,
     /// The request that runs the script or function.
@@ -185,13 +185,13 @@ impl Control {
     ///
     /// # Errors
     /// [`Error::Busy`] when a script is busy.
-    pub fn busy_function(&self) -> Result<Option<Running>, Error> {
+    pub fn busy_function(&self) -> Result<Option<RunningScript>, Error> {
         let busy = self.busy.lock();
         let Some(running) = &*busy else { return Ok(None) };
         if self.state.load(Relaxed) & FUNCTION == 0 {
             return Err(self.busy_error());
         }
-        Ok(Some(Running { duration_ms: self.passed_ms(), ..running.clone() }))
+        Ok(Some(RunningScript { duration_ms: self.passed_ms(), ..running.clone() }))
     }
 
     /// Kills the running script or function.
@@ -260,7 +260,7 @@ impl Control {
         }
         let running = HOST.with(|host| {
             let (name, request) = host.running();
-            Running { name, args: request.args().map(<[u8]>::to_vec).collect(), duration_ms: 0 }
+            RunningScript { name, args: request.args().map(<[u8]>::to_vec).collect(), duration_ms: 0 }
         });
         let kind = if self.state.load(Relaxed) & FUNCTION != 0 { "FUNCTION KILL" } else { "SCRIPT KILL" };
         warn!(

@@ -10,7 +10,7 @@ use keylatch_lua::{ITEM_INSTRUCTIONS, Kind, Raised};
 use crate::resp::{self, Protocol, Reply, parse_int};
 use crate::script::arguments::truncate;
 use crate::script::raise::push_counted_error;
-use crate::script::shared::{Frame, stored};
+use crate::script::shared::{VmStack, stored};
 use crate::text::until_nul;
 
 /// The depth to which tables in a reply may be nested. Redis allows as many levels as fit on Lua's stack, about eight
@@ -34,12 +34,12 @@ const FIELDS_MAX: usize = 1 << 25;
 ///
 /// # Errors
 /// The reply is nested deeper than the stack allows, or has too many fields.
-pub(super) fn push_reply(frame: &mut Frame<'_>, reply: &[u8]) -> Result<(), Raised> {
+pub(super) fn push_reply(frame: &mut VmStack<'_>, reply: &[u8]) -> Result<(), Raised> {
     ReplyReader { frame, rest: reply }.value()
 }
 
 /// Pushes a status reply.
-pub(super) fn push_status(frame: &mut Frame<'_>, text: &[u8]) {
+pub(super) fn push_status(frame: &mut VmStack<'_>, text: &[u8]) {
     frame.push_table(0, 1);
     let table = frame.top();
     frame.push_stored(stored::OK);
@@ -48,7 +48,7 @@ pub(super) fn push_status(frame: &mut Frame<'_>, text: &[u8]) {
 }
 
 struct ReplyReader<'f, 'l, 'r> {
-    frame: &'f mut Frame<'l>,
+    frame: &'f mut VmStack<'l>,
     rest: &'r [u8],
 }
 
@@ -95,7 +95,7 @@ impl<'r> ReplyReader<'_, '_, 'r> {
     }
 
     /// Pushes a table with one field, whose value `push` pushes.
-    fn tagged(&mut self, tag: &str, push: impl FnOnce(&mut Frame<'_>)) {
+    fn tagged(&mut self, tag: &str, push: impl FnOnce(&mut VmStack<'_>)) {
         self.frame.push_table(0, 1);
         let table = self.frame.top();
         push(self.frame);
@@ -176,7 +176,7 @@ fn double(digits: &[u8]) -> f64 {
 
 /// The result of writing a script's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WrittenValue {
     /// A reply.
     Done,
     /// An error that is already counted.
@@ -206,20 +206,20 @@ impl From<Raised> for Unwritten {
 /// # Errors
 /// The reason why it was not written.
 pub(super) fn write_reply(
-    frame: &mut Frame<'_>,
+    frame: &mut VmStack<'_>,
     script: Protocol,
     reply: &mut Reply<'_>,
-) -> Result<Written, Unwritten> {
-    let mut writer = ReplyWriter { frame, script, reply, written: Written::Done, size: 0 };
+) -> Result<WrittenValue, Unwritten> {
+    let mut writer = ReplyWriter { frame, script, reply, written: WrittenValue::Done, size: 0 };
     writer.value(0)?;
     Ok(writer.written)
 }
 
 struct ReplyWriter<'w, 'l, 'r> {
-    frame: &'w mut Frame<'l>,
+    frame: &'w mut VmStack<'l>,
     script: Protocol,
     reply: &'w mut Reply<'r>,
-    written: Written,
+    written: WrittenValue,
     /// The size of the reply so far, see [`REPLY_MAX`].
     size: usize,
 }
@@ -309,9 +309,9 @@ impl ReplyWriter<'_, '_, '_> {
         let line = until_nul(self.text()).to_vec();
         self.reply.error(&line);
         self.written = if self.has(table, stored::COUNTED, Kind::Boolean) && self.frame.truth(self.frame.top()) {
-            Written::CountedError
+            WrittenValue::CountedError
         } else {
-            Written::Error(line)
+            WrittenValue::Error(line)
         };
     }
 
@@ -381,7 +381,7 @@ impl ReplyWriter<'_, '_, '_> {
 }
 
 /// Formats the error on the top, with which a script ended, for its caller. Also returns true if it is already counted.
-pub(super) fn final_error(frame: &mut Frame<'_>, name: &str) -> (Vec<u8>, bool) {
+pub(super) fn final_error(frame: &mut VmStack<'_>, name: &str) -> (Vec<u8>, bool) {
     let error = frame.top();
     if frame.kind(error) != Kind::Table {
         let text = if frame.to_string(error) { frame.bytes(error).unwrap_or_default() } else { b"execution failure" };

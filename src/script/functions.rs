@@ -7,14 +7,14 @@ use crate::memory::ordered_map::OrderedMap;
 use crate::script::register::{NAME_RULE, is_name};
 use crate::script::shared::Registered;
 use crate::script::shebang;
-use crate::script::shebang::Flags;
+use crate::script::shebang::ScriptFlags;
 use crate::script::vm::Vm;
 
 #[derive(Default)]
 pub struct Libraries {
     by_name: OrderedMap<Vec<u8>, Library>,
     /// The functions by their names in lower case.
-    functions: HashMap<Vec<u8>, Entry, ahash::RandomState>,
+    functions: HashMap<Vec<u8>, FunctionEntry, ahash::RandomState>,
     /// Memory of all libraries: texts, names and records of functions.
     library_bytes: usize,
 }
@@ -30,13 +30,13 @@ pub(crate) struct Library {
 
 /// The attributes of a function that FCALL needs.
 #[derive(Debug)]
-pub struct Entry {
+pub struct FunctionEntry {
     /// The name as text.
     pub name: Box<str>,
     /// The number in the interpreter.
     pub number: usize,
     /// The flags.
-    pub flags: Flags,
+    pub flags: ScriptFlags,
 }
 
 /// The treatment of existing libraries by FUNCTION RESTORE.
@@ -58,7 +58,7 @@ impl Libraries {
 
     /// Finds a function by its name, case-insensitive.
     #[inline]
-    pub fn function(&self, name: &[u8]) -> Option<&Entry> {
+    pub fn function(&self, name: &[u8]) -> Option<&FunctionEntry> {
         self.functions.get(name).or_else(|| self.functions.get(&name.to_ascii_lowercase()))
     }
 
@@ -69,7 +69,7 @@ impl Libraries {
 
     /// Returns the memory of the libraries in bytes.
     pub fn bytes(&self) -> usize {
-        let functions = hash_map_len::<Vec<u8>, Entry>(self.functions.capacity());
+        let functions = hash_map_len::<Vec<u8>, FunctionEntry>(self.functions.capacity());
         self.library_bytes + self.by_name.memory() + functions
     }
 
@@ -135,7 +135,7 @@ impl Libraries {
         }
         let library = run_library(vm, &heading.name, &code[heading.end..], code)?;
         for function in &library.functions {
-            let entry = Entry { name: "".into(), number: 0, flags: 0 };
+            let entry = FunctionEntry { name: "".into(), number: 0, flags: 0 };
             if self.functions.insert(function.name.to_ascii_lowercase(), entry).is_some() {
                 let complaint = [b"Function ", &function.name[..], b" already exists"].concat();
                 library.forget(vm);
@@ -171,7 +171,7 @@ impl Libraries {
     fn link(&mut self, library: Library) {
         for function in &library.functions {
             let name = String::from_utf8_lossy(&function.name).into();
-            let entry = Entry { name, number: function.number, flags: function.flags };
+            let entry = FunctionEntry { name, number: function.number, flags: function.flags };
             self.functions.insert(function.name.to_ascii_lowercase(), entry);
         }
         self.library_bytes += library.memory();

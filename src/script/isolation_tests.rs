@@ -11,8 +11,8 @@ use std::sync::Arc;
 use crate::resp::{Output, Protocol, Reply, Request, RequestBuffer};
 use crate::script::control::Control;
 use crate::script::host::{CallReply, Host};
-use crate::script::shared::{Kind, Registered};
-use crate::script::vm::{Invocation, Vm};
+use crate::script::shared::{Registered, VmKind};
+use crate::script::vm::{ScriptCall, Vm};
 use crate::spec::CommandSpec;
 use crate::store::BusyFlag;
 use crate::time::clock::Clock;
@@ -63,7 +63,7 @@ struct Interpreter {
 }
 
 impl Interpreter {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: VmKind) -> Self {
         let control = Arc::new(Control::new(Clock::system(), false, Arc::<BusyFlag>::default()));
         Interpreter { vm: Vm::new(kind, control.clone()), control }
     }
@@ -91,7 +91,7 @@ impl Interpreter {
         let mut host = NoCommands { request: RequestBuffer::default(), args: RequestBuffer::default() };
         host.request.push(b"EVAL");
         let invocation =
-            Invocation { request: request.as_request().expect("a request"), keys: 1, now_ms: 0, threshold_ms: 0 };
+            ScriptCall { request: request.as_request().expect("a request"), keys: 1, now_ms: 0, threshold_ms: 0 };
         self.control.kill_at(killed_at);
         let executed = self.vm.run(number, invocation, &mut host);
         self.control.kill_at(0);
@@ -250,7 +250,7 @@ fn attack(route: &str) -> String {
 #[test]
 fn no_way_of_the_language_leads_to_a_shared_table_that_can_be_written_even_for_functions_that_are_killed() {
     for route in ROUTES {
-        let mut interpreter = Interpreter::new(Kind::Functions);
+        let mut interpreter = Interpreter::new(VmKind::Functions);
         let describe = format!("{DESCRIBE} redis.register_function('describe', describe)");
         let describe = interpreter.load(&describe)[0].number;
         let before = interpreter.run(describe, 0);
@@ -271,7 +271,7 @@ fn no_way_of_the_language_leads_to_a_shared_table_that_can_be_written_even_for_f
 
 #[test]
 fn no_way_of_the_language_leads_to_a_shared_table_that_can_be_written_for_scripts() {
-    let mut interpreter = Interpreter::new(Kind::Eval);
+    let mut interpreter = Interpreter::new(VmKind::Eval);
     interpreter.define(1, &format!("{DESCRIBE} return describe()"));
     let before = interpreter.run(1, 0);
     assert_is_read_only(&before);
@@ -287,7 +287,7 @@ fn no_way_of_the_language_leads_to_a_shared_table_that_can_be_written_for_script
 
 #[test]
 fn what_a_script_does_to_its_arguments_is_not_seen_by_the_next_one() {
-    let mut interpreter = Interpreter::new(Kind::Eval);
+    let mut interpreter = Interpreter::new(VmKind::Eval);
     interpreter.define(1, "return {#KEYS, #ARGV, KEYS[1], ARGV[1], tostring(getmetatable(KEYS)), tostring(KEYS.x)}");
     let before = interpreter.run(1, 0);
     assert!(before.contains("a key") && before.contains("an argument"), "{before}");

@@ -54,13 +54,13 @@ use crate::spec::marks::{RUNS_DIGEST, RUNS_FUNCTION, RUNS_TEXT};
 use crate::store::{BusyFlag, MemoryAccount};
 use crate::time::clock::Clock;
 
-pub(crate) use cache::{Cache, Origin, Script};
+pub(crate) use cache::{Cache, CompileReason, Script};
 pub(crate) use control::Control;
-pub(crate) use functions::{Entry, Libraries, Library, Restore};
+pub(crate) use functions::{FunctionEntry, Libraries, Library, Restore};
 pub(crate) use host::{CallReply, Host};
 pub(crate) use shared::Registered;
-pub(crate) use shebang::{ALLOW_OOM, ALLOW_STALE, COMPATIBLE, FLAG_NAMES, Flags, NO_WRITES};
-pub(crate) use vm::{Invocation, Outcome, Vm};
+pub(crate) use shebang::{ALLOW_OOM, ALLOW_STALE, COMPATIBLE, FLAG_NAMES, NO_WRITES, ScriptFlags};
+pub(crate) use vm::{ScriptCall, ScriptOutcome, Vm};
 
 use std::sync::Arc;
 
@@ -168,12 +168,17 @@ impl Scripts {
     /// Returns the declared flags of the script or function that a request runs; `None` where it declares none, does
     /// not exist, or a busy script holds the interpreters.
     #[cold]
-    pub fn declared_flags(&self, command: &CommandSpec, request: Request<'_>, busy_flag: &BusyFlag) -> Option<Flags> {
+    pub fn declared_flags(
+        &self,
+        command: &CommandSpec,
+        request: Request<'_>,
+        busy_flag: &BusyFlag,
+    ) -> Option<ScriptFlags> {
         self.flags_of(command, request, busy_flag).filter(|flags| flags & COMPATIBLE == 0)
     }
 
     /// Returns the flags of the script or function that a request runs; `None` if it runs no known one.
-    pub fn flags_of(&self, command: &CommandSpec, request: Request<'_>, busy_flag: &BusyFlag) -> Option<Flags> {
+    pub fn flags_of(&self, command: &CommandSpec, request: Request<'_>, busy_flag: &BusyFlag) -> Option<ScriptFlags> {
         let subject = (request.len() > 1).then(|| request.arg(1))?;
         if command.is(RUNS_TEXT) {
             shebang::of_script(subject).ok().map(|(flags, _)| flags)
@@ -247,13 +252,13 @@ impl Drop for EnginesGuard<'_> {
 impl Engines {
     /// Returns the interpreter, scripts and buffers for running scripts.
     pub fn evaluation(&mut self, control: &Arc<Control>) -> Evaluation<'_> {
-        let vm = self.eval.get_or_insert_with(|| Vm::new(shared::Kind::Eval, control.clone()));
+        let vm = self.eval.get_or_insert_with(|| Vm::new(shared::VmKind::Eval, control.clone()));
         Evaluation { vm, cache: &mut self.cache, buffers: &mut self.buffers }
     }
 
     /// Returns the interpreter, libraries and buffers for running functions.
     pub fn functions(&mut self, control: &Arc<Control>) -> Functions<'_> {
-        let vm = self.functions.get_or_insert_with(|| Vm::new(shared::Kind::Functions, control.clone()));
+        let vm = self.functions.get_or_insert_with(|| Vm::new(shared::VmKind::Functions, control.clone()));
         Functions { vm, libraries: &mut self.libraries, buffers: &mut self.buffers }
     }
 
@@ -280,7 +285,7 @@ impl Engines {
         let Evaluation { vm, cache, .. } = self.evaluation(control);
         cache.retain(vm, scripts);
         for (text, is_loaded) in scripts {
-            cache.load(vm, text, if *is_loaded { Origin::Load } else { Origin::Eval })?;
+            cache.load(vm, text, if *is_loaded { CompileReason::Load } else { CompileReason::Eval })?;
         }
         Ok(())
     }

@@ -2,23 +2,23 @@
 
 use keylatch_lua::{Kind, Raised};
 
-use crate::script::shared::{Frame, stored};
+use crate::script::shared::{VmStack, stored};
 use crate::text::until_nul;
 
 /// Creates an error table from an error line, or from a message without code.
-pub(super) fn reply(frame: &mut Frame<'_>, line: impl AsRef<[u8]>) -> Raised {
+pub(super) fn reply(frame: &mut VmStack<'_>, line: impl AsRef<[u8]>) -> Raised {
     push_error(frame, line.as_ref());
     frame.raise()
 }
 
 /// Creates an error table of an error that is already counted.
-pub(super) fn counted(frame: &mut Frame<'_>, line: &[u8]) -> Raised {
+pub(super) fn counted(frame: &mut VmStack<'_>, line: &[u8]) -> Raised {
     push_counted_error(frame, line);
     frame.raise()
 }
 
 /// Pushes the table of an error from its line, which may lack the code.
-pub(super) fn push_error(frame: &mut Frame<'_>, line: &[u8]) {
+pub(super) fn push_error(frame: &mut VmStack<'_>, line: &[u8]) {
     frame.push_table(0, 1);
     let table = frame.top();
     frame.push_stored(stored::ERR);
@@ -27,7 +27,7 @@ pub(super) fn push_error(frame: &mut Frame<'_>, line: &[u8]) {
 }
 
 /// Pushes the table of an error that is already counted.
-pub(super) fn push_counted_error(frame: &mut Frame<'_>, line: &[u8]) {
+pub(super) fn push_counted_error(frame: &mut VmStack<'_>, line: &[u8]) {
     push_error(frame, line);
     let table = frame.top();
     frame.push_stored(stored::COUNTED);
@@ -54,7 +54,7 @@ fn error_line(line: &[u8]) -> Vec<u8> {
 }
 
 /// Handles an error in a script: makes a table of the error, and adds the position in the script where it was raised.
-pub(super) fn on_error(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+pub(super) fn on_error(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     frame.set_top(1);
     if frame.kind(1) != Kind::Table {
         frame.push_stored(stored::TO_STRING);

@@ -4,15 +4,15 @@ use keylatch_lua::Raised;
 
 use crate::script::arguments::{argument_error, integer};
 use crate::script::host::HOST;
-use crate::script::shared::{Frame, set_native};
+use crate::script::shared::{VmStack, set_native};
 
 /// Sets the functions of the table on the top.
-pub(super) fn set_functions(frame: &mut Frame<'_>) {
+pub(super) fn set_functions(frame: &mut VmStack<'_>) {
     set_native(frame, "random", random);
     set_native(frame, "randomseed", seed);
 }
 
-fn seed(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn seed(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     if !HOST.is_set() {
         return Err(frame.error("math.randomseed can only be called inside a script invocation"));
     }
@@ -21,7 +21,7 @@ fn seed(frame: &mut Frame<'_>) -> Result<usize, Raised> {
     Ok(0)
 }
 
-fn random(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn random(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     if !HOST.is_set() {
         return Err(frame.error("math.random can only be called inside a script invocation"));
     }

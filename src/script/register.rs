@@ -3,8 +3,8 @@
 use keylatch_lua::{Kind, Raised};
 
 use crate::script::dialect::reply_on_api;
-use crate::script::shared::{Frame, Registered, set_native, stored};
-use crate::script::shebang::Flags;
+use crate::script::shared::{Registered, VmStack, set_native, stored};
+use crate::script::shebang::ScriptFlags;
 use crate::script::{raise, shebang};
 
 /// The rule for names, as an error text.
@@ -16,7 +16,7 @@ const WHILE_LOADING: [&str; 7] =
     ["log", "LOG_DEBUG", "LOG_VERBOSE", "LOG_NOTICE", "LOG_WARNING", "REDIS_VERSION", "REDIS_VERSION_NUM"];
 
 /// Stores the globals that a library sees while it is loaded.
-pub(super) fn store_environment(frame: &mut Frame<'_>) {
+pub(super) fn store_environment(frame: &mut VmStack<'_>) {
     let base = frame.top();
     frame.push_stored(stored::GLOBALS);
     frame.push_field(base + 1, "redis");
@@ -46,7 +46,7 @@ pub(super) fn store_environment(frame: &mut Frame<'_>) {
 }
 
 /// Formats the error on the top, raised by a library's text.
-pub(super) fn loading_error(frame: &mut Frame<'_>) -> Vec<u8> {
+pub(super) fn loading_error(frame: &mut VmStack<'_>) -> Vec<u8> {
     let error = frame.top();
     let is_table = frame.kind(error) == Kind::Table;
     if is_table {
@@ -58,7 +58,7 @@ pub(super) fn loading_error(frame: &mut Frame<'_>) -> Vec<u8> {
 }
 
 /// Implements `redis.register_function`.
-fn register(frame: &mut Frame<'_>) -> Result<usize, Raised> {
+fn register(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     if frame.data().registered.borrow().is_none() {
         return Err(reply_on_api(frame, "redis.register_function can only be called on FUNCTION LOAD command"));
     }
@@ -92,7 +92,7 @@ fn register(frame: &mut Frame<'_>) -> Result<usize, Raised> {
 }
 
 /// Returns a string or a number as text, without converting the original, which may be a key.
-fn text(frame: &mut Frame<'_>, position: usize) -> Option<Vec<u8>> {
+fn text(frame: &mut VmStack<'_>, position: usize) -> Option<Vec<u8>> {
     frame.push_copy(position);
     let at = frame.top();
     let text = frame.to_string(at).then(|| frame.bytes(at).unwrap_or_default().to_vec());
@@ -101,7 +101,7 @@ fn text(frame: &mut Frame<'_>, position: usize) -> Option<Vec<u8>> {
 }
 
 /// Reads a name and a function, which stays on the top.
-fn positional(frame: &mut Frame<'_>) -> Result<Registered, &'static str> {
+fn positional(frame: &mut VmStack<'_>) -> Result<Registered, &'static str> {
     let name = text(frame, 1).ok_or("first argument to redis.register_function must be a string")?;
     match frame.kind(2) {
         Kind::Function => Ok(Registered { name, description: None, flags: 0, number: 0 }),
@@ -110,7 +110,7 @@ fn positional(frame: &mut Frame<'_>) -> Result<Registered, &'static str> {
 }
 
 /// Reads a table of named arguments; the function stays on the top.
-fn named(frame: &mut Frame<'_>) -> Result<Registered, &'static str> {
+fn named(frame: &mut VmStack<'_>) -> Result<Registered, &'static str> {
     if frame.kind(1) != Kind::Table {
         return Err(
             "calling redis.register_function with a single argument is only applicable to Lua table (representing named \
@@ -152,7 +152,7 @@ fn named(frame: &mut Frame<'_>) -> Result<Registered, &'static str> {
     }
 }
 
-fn read_flags(frame: &mut Frame<'_>, names: usize) -> Option<Flags> {
+fn read_flags(frame: &mut VmStack<'_>, names: usize) -> Option<ScriptFlags> {
     let mut flags = 0;
     for index in 1.. {
         frame.push_item(names, index);

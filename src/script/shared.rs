@@ -7,7 +7,7 @@ use keylatch_lua::{Native, Supervisor};
 
 use crate::script::call_sites::CallSites;
 use crate::script::control::Control;
-use crate::script::shebang::Flags;
+use crate::script::shebang::ScriptFlags;
 
 /// The state of the generator of `math.random` before it gets a seed.
 const DICE_UNSEEDED: u64 = 0x1234_ABCD_330E;
@@ -68,10 +68,10 @@ pub(super) mod stored {
 }
 
 /// The stack of an interpreter, as native functions see it.
-pub(super) type Frame<'l> = keylatch_lua::Frame<'l, Shared>;
+pub(super) type VmStack<'l> = keylatch_lua::Frame<'l, VmShared>;
 
 /// The state shared by the native functions of an interpreter.
-pub(super) struct Shared {
+pub(super) struct VmShared {
     pub(super) control: Arc<Control>,
     /// The commands called last.
     pub(super) call_sites: CallSites,
@@ -83,9 +83,9 @@ pub(super) struct Shared {
     pub(super) registered_number: Cell<i32>,
 }
 
-impl Shared {
+impl VmShared {
     pub(super) fn new(control: Arc<Control>) -> Self {
-        Shared {
+        VmShared {
             control,
             call_sites: CallSites::default(),
             dice: Cell::new(DICE_UNSEEDED),
@@ -95,7 +95,7 @@ impl Shared {
     }
 }
 
-impl Supervisor for Shared {
+impl Supervisor for VmShared {
     fn interrupt(&self) -> Result<(), &'static str> {
         self.control.interrupt()
     }
@@ -112,7 +112,7 @@ impl Supervisor for Shared {
 
 /// The purpose of an interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum VmKind {
     /// Scripts, by EVAL.
     Eval,
     /// Functions, by FCALL.
@@ -125,13 +125,13 @@ pub(crate) struct Registered {
     pub name: Vec<u8>,
     /// The author's description.
     pub description: Option<Vec<u8>>,
-    pub flags: Flags,
+    pub flags: ScriptFlags,
     /// The number in the interpreter.
     pub(super) number: usize,
 }
 
 /// Sets a field of the table on the top to a native function.
-pub(super) fn set_native(frame: &mut Frame<'_>, name: &str, native: impl Native<Shared>) {
+pub(super) fn set_native(frame: &mut VmStack<'_>, name: &str, native: impl Native<VmShared>) {
     let table = frame.top();
     frame.push_native(native);
     frame.set_field(table, name);

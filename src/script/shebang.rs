@@ -3,23 +3,23 @@
 use crate::text::split_words;
 
 /// A set of the flags below.
-pub(crate) type Flags = u8;
+pub(crate) type ScriptFlags = u8;
 
 /// The script calls no command that writes.
-pub(crate) const NO_WRITES: Flags = 1;
+pub(crate) const NO_WRITES: ScriptFlags = 1;
 /// The script may run when memory is over the limit.
-pub(crate) const ALLOW_OOM: Flags = 1 << 1;
+pub(crate) const ALLOW_OOM: ScriptFlags = 1 << 1;
 /// The script may run on a replica that has lost its primary.
-pub(crate) const ALLOW_STALE: Flags = 1 << 2;
+pub(crate) const ALLOW_STALE: ScriptFlags = 1 << 2;
 /// The script must not run in a cluster.
-pub(super) const NO_CLUSTER: Flags = 1 << 3;
+pub(super) const NO_CLUSTER: ScriptFlags = 1 << 3;
 /// The script may access keys of several slots.
-pub(super) const ALLOW_CROSS_SLOT_KEYS: Flags = 1 << 4;
+pub(super) const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = 1 << 4;
 /// The script has no shebang line, and so declares nothing.
-pub(crate) const COMPATIBLE: Flags = 1 << 5;
+pub(crate) const COMPATIBLE: ScriptFlags = 1 << 5;
 
 /// The names of the flags, in the order in which FUNCTION LIST shows them.
-pub(crate) const FLAG_NAMES: &[(Flags, &str)] = &[
+pub(crate) const FLAG_NAMES: &[(ScriptFlags, &str)] = &[
     (NO_WRITES, "no-writes"),
     (ALLOW_OOM, "allow-oom"),
     (ALLOW_STALE, "allow-stale"),
@@ -28,7 +28,7 @@ pub(crate) const FLAG_NAMES: &[(Flags, &str)] = &[
 ];
 
 /// Finds a flag by its name.
-pub(super) fn flag(name: &[u8]) -> Option<Flags> {
+pub(super) fn flag(name: &[u8]) -> Option<ScriptFlags> {
     FLAG_NAMES.iter().find(|(_, known)| known.as_bytes() == name).map(|(flag, _)| *flag)
 }
 
@@ -38,7 +38,7 @@ pub(super) fn flag(name: &[u8]) -> Option<Flags> {
 ///
 /// # Errors
 /// A description of the fault of the line.
-pub(super) fn of_script(script: &[u8]) -> Result<(Flags, usize), Vec<u8>> {
+pub(super) fn of_script(script: &[u8]) -> Result<(ScriptFlags, usize), Vec<u8>> {
     if !script.starts_with(b"#!") {
         return Ok((COMPATIBLE, 0));
     }

@@ -3,7 +3,7 @@
 use keylatch_lua::Raised;
 
 use crate::script::arguments::{argument_error, check_string, integer_or, number, truncate};
-use crate::script::shared::{Frame, set_native};
+use crate::script::shared::{VmStack, set_native};
 
 type Result<T> = std::result::Result<T, Raised>;
 
@@ -15,7 +15,7 @@ const PACKED_MAX: usize = 512 << 20;
 const ALIGNMENT: usize = 8;
 
 /// Pushes the library.
-pub(super) fn push_library(frame: &mut Frame<'_>) {
+pub(super) fn push_library(frame: &mut VmStack<'_>) {
     frame.push_table(0, 3);
     set_native(frame, "pack", pack);
     set_native(frame, "unpack", unpack);
@@ -37,7 +37,7 @@ struct Item {
 
 impl Format {
     /// Creates a parser of the first argument, and counts its length as work.
-    fn new(frame: &mut Frame<'_>) -> Result<Self> {
+    fn new(frame: &mut VmStack<'_>) -> Result<Self> {
         check_string(frame, 1)?;
         let mut text = frame.bytes(1).unwrap_or_default().to_vec();
         text.truncate(memchr::memchr(0, &text).unwrap_or(text.len()));
@@ -46,7 +46,7 @@ impl Format {
     }
 
     /// Parses the next option and its size.
-    fn next(&mut self, frame: &mut Frame<'_>) -> Result<Option<Item>> {
+    fn next(&mut self, frame: &mut VmStack<'_>) -> Result<Option<Item>> {
         let Some(&option) = self.text.get(self.at) else { return Ok(None) };
         self.at += 1;
         let size = match option {
@@ -68,7 +68,7 @@ impl Format {
         Ok(Some(Item { option, size }))
     }
 
-    fn number(&mut self, frame: &mut Frame<'_>, default: usize) -> Result<usize> {
+    fn number(&mut self, frame: &mut VmStack<'_>, default: usize) -> Result<usize> {
         let digits = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 {
             return Ok(default);
@@ -92,7 +92,7 @@ impl Format {
     }
 
     /// Applies an option that concerns the format itself.
-    fn control(&mut self, frame: &mut Frame<'_>, option: u8) -> Result<()> {
+    fn control(&mut self, frame: &mut VmStack<'_>, option: u8) -> Result<()> {
         match option {
             b' ' => {}
             b'>' => self.big_endian = true,
@@ -145,7 +145,7 @@ fn is_integer(option: u8) -> bool {
     matches!(option, b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I')
 }
 
-fn pack(frame: &mut Frame<'_>) -> Result<usize> {
+fn pack(frame: &mut VmStack<'_>) -> Result<usize> {
     let mut format = Format::new(frame)?;
     frame.push_nil(); // a missing value is nil
     let (mut out, mut next) = (Vec::new(), 2);
@@ -199,7 +199,7 @@ fn to_unsigned(number: f64) -> u64 {
     if number < HALF { truncate(number) as u64 } else { truncate(number - HALF) as u64 ^ 1 << 63 }
 }
 
-fn unpack(frame: &mut Frame<'_>) -> Result<usize> {
+fn unpack(frame: &mut VmStack<'_>) -> Result<usize> {
     let mut format = Format::new(frame)?;
     check_string(frame, 2)?;
     let start = integer_or(frame, 3, 1)? as usize;
@@ -254,17 +254,17 @@ fn unpack(frame: &mut Frame<'_>) -> Result<usize> {
     Ok(frame.top() - args)
 }
 
-fn too_short(frame: &mut Frame<'_>) -> Raised {
+fn too_short(frame: &mut VmStack<'_>) -> Raised {
     argument_error(frame, 2, "data string too short")
 }
 
 /// Pushes a part of the data.
-fn push_part(frame: &mut Frame<'_>, at: usize, len: usize) -> Result<()> {
+fn push_part(frame: &mut VmStack<'_>, at: usize, len: usize) -> Result<()> {
     let is_inside = frame.push_part(2, at, len);
     if is_inside { Ok(()) } else { Err(too_short(frame)) }
 }
 
-fn size(frame: &mut Frame<'_>) -> Result<usize> {
+fn size(frame: &mut VmStack<'_>) -> Result<usize> {
     let mut format = Format::new(frame)?;
     let mut at = 0;
     while let Some(item) = format.next(frame)? {

@@ -8,9 +8,9 @@ use keylatch_lua::Lua;
 use crate::resp::{Protocol, Reply, Request};
 use crate::script::collector::Collector;
 use crate::script::control::Control;
-use crate::script::convert::{Unwritten, Written};
+use crate::script::convert::{Unwritten, WrittenValue};
 use crate::script::host::{HOST, Host};
-use crate::script::shared::{Frame, Kind, Registered, Shared, base, set_native, stored};
+use crate::script::shared::{Registered, VmKind, VmShared, VmStack, base, set_native, stored};
 use crate::script::{api, bit, convert, raise, random, register, struct_};
 
 /// The position of the first key in the request that runs a script: after the command, the script and the number of
@@ -23,13 +23,13 @@ const MEMORY_MAX: usize = 512 << 20;
 
 /// An interpreter of Lua.
 pub struct Vm {
-    lua: Lua<Shared>,
+    lua: Lua<VmShared>,
     collector: Collector,
-    kind: Kind,
+    kind: VmKind,
 }
 
 /// A call of a script or function.
-pub struct Invocation<'i> {
+pub struct ScriptCall<'i> {
     /// The request, whose arguments from the fourth on are keys and other arguments.
     pub request: Request<'i>,
     /// The number of keys.
@@ -55,7 +55,7 @@ pub struct Executed {
 
 /// The result of a script or function for its caller.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ScriptOutcome {
     /// A reply was written.
     Replied,
     /// An error was written; holds its line unless it is already counted.
@@ -65,8 +65,8 @@ pub enum Outcome {
 }
 
 impl Vm {
-    pub(super) fn new(kind: Kind, control: Arc<Control>) -> Self {
-        let mut lua = Lua::new(Shared::new(control)).expect("there is memory for an interpreter");
+    pub(super) fn new(kind: VmKind, control: Arc<Control>) -> Self {
+        let mut lua = Lua::new(VmShared::new(control)).expect("there is memory for an interpreter");
         let mut frame = lua.frame();
         store_values(&mut frame);
         set_globals(&mut frame, kind);
@@ -77,7 +77,7 @@ impl Vm {
         frame.push_globals();
         frame.push_metatable(2);
         frame.store(stored::ENVIRONMENT);
-        if kind == Kind::Functions {
+        if kind == VmKind::Functions {
             register::store_environment(&mut frame);
         }
         push_base(&mut frame);
@@ -142,10 +142,10 @@ impl Vm {
     ///
     /// # Panics
     /// Panics when a command that the script calls panics.
-    pub fn run(&mut self, number: usize, script: Invocation<'_>, host: &mut dyn Host) -> Executed {
+    pub fn run(&mut self, number: usize, script: ScriptCall<'_>, host: &mut dyn Host) -> Executed {
         let memory_before = self.memory();
         self.lua.begin(MEMORY_MAX);
-        self.lua.data().control.begin(self.kind == Kind::Functions, script.now_ms, script.threshold_ms);
+        self.lua.data().control.begin(self.kind == VmKind::Functions, script.now_ms, script.threshold_ms);
         let mut frame = self.lua.frame();
         frame.set_top(base::TOP);
         frame.push_item(base::FUNCTIONS, number as i32);
@@ -153,12 +153,12 @@ impl Vm {
         let (keys, argv) = (args.args().take(script.keys), args.skip(script.keys).args());
         let kind = self.kind;
         let ended = HOST.set(host, || match kind {
-            Kind::Functions => {
+            VmKind::Functions => {
                 frame.push_list(keys)?;
                 frame.push_list(argv)?;
                 frame.call(2, base::ON_ERROR)
             }
-            Kind::Eval => {
+            VmKind::Eval => {
                 frame.push_copy(base::KEYS);
                 frame.push_list(keys)?;
                 frame.set(base::GLOBALS);
@@ -193,7 +193,7 @@ impl Vm {
         protocol: Protocol,
         host: &mut dyn Host,
         reply: &mut Reply<'_>,
-    ) -> Outcome {
+    ) -> ScriptOutcome {
         let mark = reply.mark();
         let mut frame = self.lua.frame();
         let written = if executed.is_done {
@@ -202,18 +202,18 @@ impl Vm {
             Err(Unwritten::Ended)
         };
         let outcome = match written {
-            Ok(Written::Done) | Err(Unwritten::Unwanted) => Outcome::Replied,
-            Ok(Written::CountedError) => Outcome::ErrorReplied(None),
-            Ok(Written::Error(line)) => Outcome::ErrorReplied(Some(line)),
+            Ok(WrittenValue::Done) | Err(Unwritten::Unwanted) => ScriptOutcome::Replied,
+            Ok(WrittenValue::CountedError) => ScriptOutcome::ErrorReplied(None),
+            Ok(WrittenValue::Error(line)) => ScriptOutcome::ErrorReplied(Some(line)),
             Err(Unwritten::Ended) => {
                 reply.rollback(mark);
                 let (line, is_counted) = convert::final_error(&mut frame, &host.running().0);
                 reply.error(&line);
-                Outcome::ErrorReplied((!is_counted).then_some(line))
+                ScriptOutcome::ErrorReplied((!is_counted).then_some(line))
             }
             Err(Unwritten::TooLarge) => {
                 reply.rollback(mark);
-                Outcome::Failed(b"ERR reply of the script is too large".to_vec())
+                ScriptOutcome::Failed(b"ERR reply of the script is too large".to_vec())
             }
         };
         frame.set_top(base::TOP);
@@ -224,7 +224,7 @@ impl Vm {
 }
 
 /// Replaces the stack by the values below all scripts.
-fn push_base(frame: &mut Frame<'_>) {
+fn push_base(frame: &mut VmStack<'_>) {
     frame.set_top(0);
     frame.push_native(raise::on_error);
     frame.push_stored(stored::FUNCTIONS);
@@ -233,7 +233,7 @@ fn push_base(frame: &mut Frame<'_>) {
     frame.push_bytes(b"ARGV");
 }
 
-fn store_values(frame: &mut Frame<'_>) {
+fn store_values(frame: &mut VmStack<'_>) {
     frame.push_table(0, 0);
     frame.store(stored::FUNCTIONS);
     frame.push_globals();
@@ -247,7 +247,7 @@ fn store_values(frame: &mut Frame<'_>) {
 }
 
 /// Sets the globals that Redis has besides Lua's.
-fn set_globals(frame: &mut Frame<'_>, kind: Kind) {
+fn set_globals(frame: &mut VmStack<'_>, kind: VmKind) {
     frame.push_globals();
     api::push_table(frame, kind);
     frame.set_field(1, "redis");
@@ -258,14 +258,14 @@ fn set_globals(frame: &mut Frame<'_>, kind: Kind) {
     frame.push_field(1, "math");
     random::set_functions(frame);
     frame.pop();
-    if kind == Kind::Eval {
+    if kind == VmKind::Eval {
         set_native(frame, "__redis__err__handler", raise::on_error);
     }
     frame.pop();
 }
 
 /// Makes a stored table the globals that scripts see.
-fn set_index(frame: &mut Frame<'_>, globals: i32) {
+fn set_index(frame: &mut VmStack<'_>, globals: i32) {
     frame.push_stored(stored::ENVIRONMENT);
     let environment = frame.top();
     frame.push_stored(globals);

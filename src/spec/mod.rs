@@ -258,7 +258,7 @@ pub(crate) const KEY_FLAG_NAMES: &[(KeyFlags, &str)] = &[
 
 /// The kind of an argument.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ArgKind {
     /// The name of a key.
     Key(KeyFlags),
     /// Any bytes.
@@ -292,7 +292,7 @@ pub struct Arg {
     /// The name in the documentation.
     pub name: &'static str,
     /// The kind.
-    pub kind: Kind,
+    pub kind: ArgKind,
     /// The purpose, in a sentence; empty for arguments of Redis.
     pub summary: &'static str,
     /// The keyword before the argument, or the argument itself if it is a token.
@@ -315,7 +315,7 @@ pub struct Arg {
 
 impl Arg {
     /// Declares an argument of a kind.
-    pub const fn new(name: &'static str, kind: Kind) -> Self {
+    pub const fn new(name: &'static str, kind: ArgKind) -> Self {
         Arg {
             name,
             kind,
@@ -373,11 +373,11 @@ impl Arg {
 }
 
 pub(crate) const fn key(name: &'static str, flags: KeyFlags) -> Arg {
-    Arg::new(name, Kind::Key(flags))
+    Arg::new(name, ArgKind::Key(flags))
 }
 
 pub(crate) const fn string(name: &'static str) -> Arg {
-    Arg::new(name, Kind::String)
+    Arg::new(name, ArgKind::String)
 }
 
 /// Declares a field or a member that the command looks up in the collection of its key.
@@ -386,48 +386,48 @@ pub(crate) const fn element(name: &'static str) -> Arg {
 }
 
 pub(crate) const fn integer(name: &'static str) -> Arg {
-    Arg::new(name, Kind::Integer)
+    Arg::new(name, ArgKind::Integer)
 }
 
 pub(crate) const fn double(name: &'static str) -> Arg {
-    Arg::new(name, Kind::Double)
+    Arg::new(name, ArgKind::Double)
 }
 
 pub(crate) const fn unix_time(name: &'static str) -> Arg {
-    Arg::new(name, Kind::UnixTime)
+    Arg::new(name, ArgKind::UnixTime)
 }
 
 pub(crate) const fn pattern(name: &'static str) -> Arg {
-    Arg::new(name, Kind::Pattern)
+    Arg::new(name, ArgKind::Pattern)
 }
 
 /// Declares a channel name that the client needs permission for.
 pub(crate) const fn channel(name: &'static str) -> Arg {
-    Arg::new(name, Kind::Channel)
+    Arg::new(name, ArgKind::Channel)
 }
 
 /// Declares a channel pattern that the client needs permission for.
 pub(crate) const fn channel_pattern(name: &'static str) -> Arg {
-    Arg::new(name, Kind::ChannelPattern)
+    Arg::new(name, ArgKind::ChannelPattern)
 }
 
 pub(crate) const fn shard_channel(name: &'static str) -> Arg {
-    Arg::new(name, Kind::ShardChannel)
+    Arg::new(name, ArgKind::ShardChannel)
 }
 
 /// Declares a literal keyword.
 pub(crate) const fn token(name: &'static str, word: &'static str) -> Arg {
-    Arg::new(name, Kind::Token).token(word)
+    Arg::new(name, ArgKind::Token).token(word)
 }
 
 /// Declares a choice between alternatives.
 pub(crate) const fn one_of(name: &'static str, choices: &'static [Arg]) -> Arg {
-    Arg::new(name, Kind::OneOf(choices))
+    Arg::new(name, ArgKind::OneOf(choices))
 }
 
 /// Declares a group of arguments.
 pub(crate) const fn block(name: &'static str, parts: &'static [Arg]) -> Arg {
-    Arg::new(name, Kind::Block(parts))
+    Arg::new(name, ArgKind::Block(parts))
 }
 
 /// The declaration of a command, without its handler.

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::resp::{Request, parse_int};
 use crate::spec::{
-    ADMIN, Arg, BLOCKING, CONTROL, Declaration, EVERY, EXCLUSIVE, FAST, Flags, Group, INCOMPLETE, KeyFlags, Kind,
+    ADMIN, Arg, ArgKind, BLOCKING, CONTROL, Declaration, EVERY, EXCLUSIVE, FAST, Flags, Group, INCOMPLETE, KeyFlags,
     Marks, NOT_KEY, PUBSUB, READ, Row, WRITE,
 };
 use crate::store::Store;
@@ -360,17 +360,17 @@ fn least_args(arg: &Arg) -> i32 {
         return 0;
     }
     match arg.kind {
-        Kind::Token => 1,
-        Kind::Block(parts) => i32::from(arg.token.is_some()) + parts.iter().map(least_args).sum::<i32>(),
-        Kind::OneOf(choices) => choices.iter().map(least_args).min().unwrap_or(0),
+        ArgKind::Token => 1,
+        ArgKind::Block(parts) => i32::from(arg.token.is_some()) + parts.iter().map(least_args).sum::<i32>(),
+        ArgKind::OneOf(choices) => choices.iter().map(least_args).min().unwrap_or(0),
         _ => 1 + i32::from(arg.token.is_some()),
     }
 }
 
 fn is_variable(arg: &Arg) -> bool {
     match arg.kind {
-        Kind::Block(parts) => parts.iter().any(|part| part.optional || part.multiple || is_variable(part)),
-        Kind::OneOf(choices) => {
+        ArgKind::Block(parts) => parts.iter().any(|part| part.optional || part.multiple || is_variable(part)),
+        ArgKind::OneOf(choices) => {
             let mut lengths = choices.iter().map(least_args);
             let first = lengths.next();
             lengths.any(|length| Some(length) != first) || choices.iter().any(is_variable)
@@ -384,8 +384,8 @@ fn key_specs(args: &[Arg], name_args: usize) -> Vec<KeySpec> {
     let mut position = name_args;
     if let Some(at) = args.iter().position(|arg| arg.name == "numkeys")
         && let Some((flags, step, notes)) = args.get(at + 1).and_then(|counted| match counted.kind {
-            Kind::Key(flags) => Some((flags, 1, counted.key_notes)),
-            Kind::Block(parts @ [Arg { kind: Kind::Key(flags), .. }, ..]) => Some((*flags, parts.len(), None)),
+            ArgKind::Key(flags) => Some((flags, 1, counted.key_notes)),
+            ArgKind::Block(parts @ [Arg { kind: ArgKind::Key(flags), .. }, ..]) => Some((*flags, parts.len(), None)),
             _ => None,
         })
     {
@@ -397,13 +397,14 @@ fn key_specs(args: &[Arg], name_args: usize) -> Vec<KeySpec> {
     }
     let mut specs: Vec<KeySpec> = Vec::new();
     // Only an optional channel does not shift later positions.
-    let fixed = args.iter().enumerate().take_while(|(_, arg)| !arg.optional || matches!(arg.kind, Kind::ShardChannel));
+    let fixed =
+        args.iter().enumerate().take_while(|(_, arg)| !arg.optional || matches!(arg.kind, ArgKind::ShardChannel));
     for (at, arg) in fixed {
         let (flags, step) = match arg.kind {
-            Kind::ShardChannel => (Some(NOT_KEY), 1),
-            Kind::Key(flags) => (Some(flags), 1),
-            Kind::OneOf([Arg { kind: Kind::Key(flags), .. }, ..]) => (Some(*flags), 1),
-            Kind::Block([Arg { kind: Kind::Key(flags), .. }, ..]) => (Some(*flags), least_args(arg) as usize),
+            ArgKind::ShardChannel => (Some(NOT_KEY), 1),
+            ArgKind::Key(flags) => (Some(flags), 1),
+            ArgKind::OneOf([Arg { kind: ArgKind::Key(flags), .. }, ..]) => (Some(*flags), 1),
+            ArgKind::Block([Arg { kind: ArgKind::Key(flags), .. }, ..]) => (Some(*flags), least_args(arg) as usize),
             _ => (None, 1),
         };
         if let Some(flags) = flags {
@@ -439,7 +440,7 @@ fn element_spec(args: &[Arg], mut position: usize) -> Option<ElementSpec> {
     for arg in args.iter().filter(|arg| !arg.optional) {
         let parts = match arg.kind {
             _ if arg.is_element => return Some(ElementSpec { first: position, step: usize::from(arg.multiple) }),
-            Kind::Block(parts) => parts,
+            ArgKind::Block(parts) => parts,
             _ => &[],
         };
         if let Some(found) = element_spec(parts, position + usize::from(arg.token.is_some())) {
@@ -454,7 +455,7 @@ fn element_spec(args: &[Arg], mut position: usize) -> Option<ElementSpec> {
 /// Describes the keys that may follow a keyword, up to the end of the request.
 fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
     match arg {
-        Arg { kind: Kind::Key(flags), token: keyword @ Some(_), optional: true, multiple: true, .. } => {
+        Arg { kind: ArgKind::Key(flags), token: keyword @ Some(_), optional: true, multiple: true, .. } => {
             Some(KeySpec { last: -1, keyword: *keyword, ..KeySpec::new(flags | INCOMPLETE) })
         }
         _ => None,
@@ -465,11 +466,11 @@ fn keyword_spec(arg: &Arg) -> Option<KeySpec> {
 /// keys that begin a block in which one more argument follows for each key.
 fn block_spec(arg: &Arg, search_from: usize) -> Option<KeySpec> {
     match arg {
-        Arg { kind: Kind::Key(flags), token: Some(keyword), multiple: false, unplaced: None, .. } => {
+        Arg { kind: ArgKind::Key(flags), token: Some(keyword), multiple: false, unplaced: None, .. } => {
             Some(KeySpec { keyword: Some(*keyword), search_from: search_from as i64, ..KeySpec::new(*flags) })
         }
         Arg {
-            kind: Kind::Block([Arg { kind: Kind::Key(flags), multiple: true, .. }, ..]),
+            kind: ArgKind::Block([Arg { kind: ArgKind::Key(flags), multiple: true, .. }, ..]),
             token: Some(keyword),
             ..
         } => Some(KeySpec {
@@ -489,11 +490,11 @@ fn channel_specs(args: &[Arg], name_args: usize) -> Vec<ChannelSpec> {
     let mut position = name_args;
     for arg in args.iter().take_while(|arg| !arg.optional) {
         let channel = match arg.kind {
-            Kind::Block([only]) => only.kind,
+            ArgKind::Block([only]) => only.kind,
             kind => kind,
         };
-        if let Kind::Channel | Kind::ShardChannel | Kind::ChannelPattern = channel {
-            let are_patterns = matches!(channel, Kind::ChannelPattern);
+        if let ArgKind::Channel | ArgKind::ShardChannel | ArgKind::ChannelPattern = channel {
+            let are_patterns = matches!(channel, ArgKind::ChannelPattern);
             specs.push(ChannelSpec { first: position, to_the_end: arg.multiple, are_patterns });
         }
         if arg.multiple {

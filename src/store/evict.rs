@@ -25,7 +25,7 @@ const ATTEMPTS_MAX: usize = 100;
 
 /// The keys to evict, as set by `maxmemory-policy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum EvictionPolicy {
     /// The least recently used key with a TTL.
     VolatileLru,
     /// The least frequently used key with a TTL.
@@ -45,7 +45,7 @@ pub enum Policy {
     Noeviction,
 }
 
-impl Policy {
+impl EvictionPolicy {
     /// The names of the policies, in the order of the variants.
     pub const WORDS: &'static [&'static str] = &[
         "volatile-lru",
@@ -58,15 +58,15 @@ impl Policy {
         "noeviction",
     ];
 
-    const ALL: [Policy; 8] = [
-        Policy::VolatileLru,
-        Policy::VolatileLfu,
-        Policy::VolatileRandom,
-        Policy::VolatileTtl,
-        Policy::AllkeysLru,
-        Policy::AllkeysLfu,
-        Policy::AllkeysRandom,
-        Policy::Noeviction,
+    const ALL: [EvictionPolicy; 8] = [
+        EvictionPolicy::VolatileLru,
+        EvictionPolicy::VolatileLfu,
+        EvictionPolicy::VolatileRandom,
+        EvictionPolicy::VolatileTtl,
+        EvictionPolicy::AllkeysLru,
+        EvictionPolicy::AllkeysLfu,
+        EvictionPolicy::AllkeysRandom,
+        EvictionPolicy::Noeviction,
     ];
 
     /// Returns the name of the policy.
@@ -81,21 +81,27 @@ impl Policy {
 
     /// Returns true if the policy needs the time of the last use of keys.
     pub fn is_lru(self) -> bool {
-        matches!(self, Policy::VolatileLru | Policy::AllkeysLru)
+        matches!(self, EvictionPolicy::VolatileLru | EvictionPolicy::AllkeysLru)
     }
 
     /// Returns true if the policy needs the frequency of use of keys.
     pub fn is_lfu(self) -> bool {
-        matches!(self, Policy::VolatileLfu | Policy::AllkeysLfu)
+        matches!(self, EvictionPolicy::VolatileLfu | EvictionPolicy::AllkeysLfu)
     }
 
     /// Returns true if the policy needs the usage of keys, their frequency or their last use.
     pub(crate) fn needs_usage(self) -> bool {
-        self.is_lfu() || matches!(self, Policy::VolatileLru | Policy::AllkeysLru)
+        self.is_lfu() || matches!(self, EvictionPolicy::VolatileLru | EvictionPolicy::AllkeysLru)
     }
 
     fn is_volatile(self) -> bool {
-        matches!(self, Policy::VolatileLru | Policy::VolatileLfu | Policy::VolatileRandom | Policy::VolatileTtl)
+        matches!(
+            self,
+            EvictionPolicy::VolatileLru
+                | EvictionPolicy::VolatileLfu
+                | EvictionPolicy::VolatileRandom
+                | EvictionPolicy::VolatileTtl
+        )
     }
 }
 
@@ -112,7 +118,7 @@ pub enum Eviction {
 
 /// Evicts keys one at a time.
 pub(crate) struct Evictor {
-    policy: Policy,
+    policy: EvictionPolicy,
     samples: usize,
     pool: Vec<Candidate>,
     dice: Dice,
@@ -132,11 +138,11 @@ impl Evictor {
     /// Creates an evictor with the policy not to evict.
     pub(crate) fn new(hasher: Hasher) -> Self {
         let dice = Dice::new(hasher.hash_one("evictor"));
-        Evictor { policy: Policy::Noeviction, samples: 1, pool: Vec::new(), dice, hasher }
+        Evictor { policy: EvictionPolicy::Noeviction, samples: 1, pool: Vec::new(), dice, hasher }
     }
 
     /// Sets the policy and the number of keys sampled per choice.
-    pub(super) fn set_policy(&mut self, policy: Policy, samples: usize) {
+    pub(super) fn set_policy(&mut self, policy: EvictionPolicy, samples: usize) {
         self.pool.clear();
         (self.policy, self.samples) = (policy, samples);
     }
@@ -163,9 +169,9 @@ impl Evictor {
     /// Evicts one key; returns false if there is none to evict.
     fn evict_one(&mut self, hold: &mut GateGuard<'_>, memory_account: &Arc<MemoryAccount>, cx: &Cx) -> bool {
         match self.policy {
-            Policy::Noeviction => false,
-            Policy::VolatileTtl => self.evict_nearest_ttl(hold, cx),
-            Policy::VolatileRandom | Policy::AllkeysRandom => self.evict_any(hold, cx),
+            EvictionPolicy::Noeviction => false,
+            EvictionPolicy::VolatileTtl => self.evict_nearest_ttl(hold, cx),
+            EvictionPolicy::VolatileRandom | EvictionPolicy::AllkeysRandom => self.evict_any(hold, cx),
             _ => self.evict_least_used(hold, memory_account.rule(), cx),
         }
     }

@@ -27,14 +27,14 @@ pub(super) struct Gate<T> {
 }
 
 /// Shared access to the value.
-pub(super) struct Shared<'a, T> {
+pub(super) struct SharedGuard<'a, T> {
     pub(super) value: ShardedLockReadGuard<'a, T>,
     /// True if the lock was contended.
     pub(super) has_waited: bool,
 }
 
 /// Exclusive access to the value.
-pub(super) struct Exclusive<'a, T> {
+pub(super) struct ExclusiveGuard<'a, T> {
     /// The value. It is released before the busy flag: fields are dropped in this order.
     pub(super) value: ShardedLockWriteGuard<'a, T>,
     _seat: Taken<'a>,
@@ -82,14 +82,14 @@ impl<T> Gate<T> {
 
     /// Acquires the value shared; returns `None` if an exclusive holder stays for long.
     #[inline]
-    pub(super) fn share(&self) -> Option<Shared<'_, T>> {
+    pub(super) fn share(&self) -> Option<SharedGuard<'_, T>> {
         let mut has_waited = false;
         loop {
             match self.lock.try_read() {
-                Ok(value) => return Some(Shared { value, has_waited }),
+                Ok(value) => return Some(SharedGuard { value, has_waited }),
                 // A poisoned lock is safe to use: shards recover from a panic.
                 Err(TryLockError::Poisoned(poisoned)) => {
-                    return Some(Shared { value: poisoned.into_inner(), has_waited });
+                    return Some(SharedGuard { value: poisoned.into_inner(), has_waited });
                 }
                 Err(TryLockError::WouldBlock) if self.busy_flag.is_free_after_waiting() => has_waited = true,
                 Err(TryLockError::WouldBlock) => return None,
@@ -99,7 +99,7 @@ impl<T> Gate<T> {
 
     /// Acquires the value exclusively; returns `None` if another exclusive holder stays for long.
     #[inline]
-    pub(super) fn exclude(&self) -> Option<Exclusive<'_, T>> {
+    pub(super) fn exclude(&self) -> Option<ExclusiveGuard<'_, T>> {
         let mut has_waited = false;
         while !self.busy_flag.take() {
             if !self.busy_flag.is_free_after_waiting() {
@@ -116,7 +116,7 @@ impl<T> Gate<T> {
                 self.lock.write().unwrap_or_else(|poisoned| poisoned.into_inner())
             }
         };
-        Some(Exclusive { value, _seat: busy_flag, has_waited })
+        Some(ExclusiveGuard { value, _seat: busy_flag, has_waited })
     }
 }
 

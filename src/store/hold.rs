@@ -9,17 +9,17 @@ use crate::store::shard::Shard;
 use crate::store::view::View;
 
 /// A shared hold on the gate.
-pub struct Shared<'a>(pub(super) gate::Shared<'a, Databases>);
+pub struct SharedHold<'a>(pub(super) gate::SharedGuard<'a, Databases>);
 
 /// An exclusive hold on the gate.
-pub struct Exclusive<'a>(pub(super) gate::Exclusive<'a, Databases>);
+pub struct ExclusiveHold<'a>(pub(super) gate::ExclusiveGuard<'a, Databases>);
 
 /// A hold on the gate, if it could be acquired.
 pub enum GateGuard<'a> {
     /// Ordinary calls of other threads run concurrently.
-    Shared(Shared<'a>),
+    Shared(SharedHold<'a>),
     /// No other call runs.
-    Exclusive(Exclusive<'a>),
+    Exclusive(ExclusiveHold<'a>),
     /// Not acquired: a busy script holds the gate.
     Refused,
 }
@@ -100,7 +100,7 @@ impl GateGuard<'_> {
     }
 }
 
-impl Exclusive<'_> {
+impl ExclusiveHold<'_> {
     /// Opens one database as a whole.
     pub fn view(&mut self, db: usize, cx: Cx) -> View<'_> {
         View::whole(&mut self.0.value, db, cx)

@@ -2,7 +2,7 @@
 
 /// All limits of packed collections. Handlers pass the limit concerned to the functions that add to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ValueLimits {
     /// Limit of a packed hash; an entry is a field with its value.
     pub hash: PackedLimit,
     /// Limit of a packed list, and of each node of a longer one.
@@ -17,10 +17,10 @@ pub struct Limits {
     pub stream: StreamLimit,
 }
 
-impl Default for Limits {
+impl Default for ValueLimits {
     /// Returns the limits by the defaults of the settings.
     fn default() -> Self {
-        Limits {
+        ValueLimits {
             hash: PackedLimit { entries: 512, len: 64 },
             list: ListLimit::new(-2),
             set: PackedLimit { entries: 128, len: 64 },

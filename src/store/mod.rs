@@ -54,11 +54,11 @@ pub(crate) mod walking;
 
 pub(crate) use cx::{Cx, Lookup, Origin};
 pub(crate) use event::{ChangeLog, Classes, Event, EventSink, KeyspaceObserver};
-pub(crate) use evict::{Eviction, Policy};
+pub(crate) use evict::{Eviction, EvictionPolicy};
 pub(crate) use expire::{NEVER, SweepTimer};
 pub(crate) use gate::BusyFlag;
 pub(crate) use held_lock::{HeldLock, SeenLock};
-pub(crate) use hold::{Exclusive, GateGuard};
+pub(crate) use hold::{ExclusiveHold, GateGuard};
 pub(crate) use holders::{Holder, Holders, Sharing, is_shared_value};
 pub(crate) use image::{ByKey, CopyLimit, Image, LockImage, TooLarge};
 pub(crate) use interest::WatchFlag;
@@ -66,17 +66,19 @@ pub(crate) use key::{Key, SHARDS};
 pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
 pub(crate) use lock::{Hold, LockHolder, LockMode, LockRecord, LockWaiter, Loss, LostLock, first_of};
 pub(crate) use memory_account::{MemoryAccount, Share};
-pub(crate) use prefetch::Element;
+pub(crate) use prefetch::PrefetchElement;
 pub(crate) use queues::Waiter;
 pub(crate) use root::Store;
 pub(crate) use shard::{Shard, Totals, has_field_ttl};
 pub(crate) use table::{Hasher, SCAN_POSITIONS};
 pub(crate) use unlogged::Interrupted;
 pub(crate) use value::stream::{
-    BigStream, Bound, Chunk, Consumer, ConsumerNumber, Group, Pending, References, Stream, StreamEntry, StreamId,
-    StreamRef, Trim, Trimmed, Walk, entries_of,
+    BigStream, Bound, Chunk, Consumer, ConsumerGroup, ConsumerNumber, EntryWalk, PendingEntry, References, Stream,
+    StreamEntry, StreamId, StreamRef, Trim, Trimmed, entries_of,
 };
-pub(crate) use value::{End, List, ListBuilder, ListRef, Node, NodeLimit, Str, StringHint, ValueRef, WrongType};
+pub(crate) use value::{
+    List, ListBuilder, ListEnd, ListNode, ListRef, NodeLimit, Str, StringHint, ValueRef, WrongType,
+};
 pub(crate) use view::{Lookups, Ttl, View};
 
 /// Number of cursors of a scan of a database: one for every position of every shard's table.

@@ -14,7 +14,7 @@ use crate::store::value::Value;
 
 /// An element that a command looks up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Element<'a> {
+pub(crate) struct PrefetchElement<'a> {
     /// The hash of the collection's key.
     pub(crate) key: u64,
     /// Field or member.
@@ -64,9 +64,9 @@ impl GateGuard<'_> {
 
     /// Prefetches the memory accessed by look-ups of elements, if their collections are large; the keys should have
     /// been prefetched.
-    pub(crate) fn prefetch_elements<'e>(&mut self, db: usize, elements: impl Iterator<Item = Element<'e>>) {
+    pub(crate) fn prefetch_elements<'e>(&mut self, db: usize, elements: impl Iterator<Item = PrefetchElement<'e>>) {
         let mut found: SmallVec<[(u64, u64); 64]> = SmallVec::new();
-        elements.for_each(|Element { key, text }| {
+        elements.for_each(|PrefetchElement { key, text }| {
             let prefetch = |table: &Table<Entry>| large(table, key)?.prefetch_bucket_of(text);
             found.extend(self.with_table(db, key, prefetch).flatten().map(|hash| (key, hash)));
         });

@@ -25,7 +25,7 @@ use crate::store::interest::TailWork;
 use crate::store::memory_account::MemoryAccount;
 use crate::store::table::Table;
 use crate::store::value::EFFORT_COUNTED;
-use crate::store::walk::{Entries, Walk};
+use crate::store::walk::{Entries, TableWalk};
 
 /// Limit of the effort, in allocations and pages, that is freed at once, counted until the queue is empty again: about
 /// a millisecond's work. Starting a thread takes a twentieth of that.
@@ -87,7 +87,7 @@ pub(crate) struct Contents {
     pub(super) field_deadlines: Option<DeadlineTree>,
     pub(super) fences: Fences,
     /// The walk of a snapshot that has not visited all keys.
-    pub(super) walk: Option<Box<Walk>>,
+    pub(super) walk: Option<Box<TableWalk>>,
 }
 
 impl Contents {

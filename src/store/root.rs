@@ -10,11 +10,11 @@ use crate::store::compact::Cursor;
 use crate::store::cx::Cx;
 use crate::store::databases::{Databases, FAR_MAX};
 use crate::store::event::EventSink;
-use crate::store::evict::{Eviction, Evictor, Policy, forget_retired_fences};
+use crate::store::evict::{Eviction, EvictionPolicy, Evictor, forget_retired_fences};
 use crate::store::expire::{NEVER, SweepTimer};
 use crate::store::gate::{self, BusyFlag, Gate};
 use crate::store::generation::Generation;
-use crate::store::hold::{Exclusive, GateGuard, Shared};
+use crate::store::hold::{ExclusiveHold, GateGuard, SharedHold};
 use crate::store::interest::TailWork;
 use crate::store::key::{Key, SHARDS};
 use crate::store::memory_account::MemoryAccount;
@@ -123,7 +123,7 @@ impl Store {
     }
 
     /// Acquires the gate shared, unless a busy script holds it.
-    pub(super) fn share_gate(&self) -> Option<gate::Shared<'_, Databases>> {
+    pub(super) fn share_gate(&self) -> Option<gate::SharedGuard<'_, Databases>> {
         self.gate.share()
     }
 
@@ -230,7 +230,7 @@ impl Store {
         if self.threads == 1 && calls >= EXCLUSIVE_CALLS_MIN {
             self.lock_exclusive()
         } else {
-            self.gate.share().map_or(GateGuard::Refused, |databases| GateGuard::Shared(Shared(databases)))
+            self.gate.share().map_or(GateGuard::Refused, |databases| GateGuard::Shared(SharedHold(databases)))
         }
     }
 
@@ -290,14 +290,14 @@ impl Store {
 
     /// Acquires the gate exclusively for calls that need the whole store.
     pub fn lock_exclusive(&self) -> GateGuard<'_> {
-        self.gate.exclude().map_or(GateGuard::Refused, |databases| GateGuard::Exclusive(Exclusive(databases)))
+        self.gate.exclude().map_or(GateGuard::Refused, |databases| GateGuard::Exclusive(ExclusiveHold(databases)))
     }
 
     /// Acquires the gate exclusively: no other call runs. Waits without limit, also for a script.
-    pub fn exclusive(&self) -> Exclusive<'_> {
+    pub fn exclusive(&self) -> ExclusiveHold<'_> {
         loop {
             match self.gate.exclude() {
-                Some(databases) => return Exclusive(databases),
+                Some(databases) => return ExclusiveHold(databases),
                 None => self.gate.busy_flag().wait_until_free(),
             }
         }
@@ -381,7 +381,7 @@ impl Store {
     }
 
     /// Sets the eviction policy, the number of keys sampled per choice, and the rule by which usage is recorded.
-    pub fn set_policy(&self, policy: Policy, samples: usize, rule: UsageRule) {
+    pub fn set_policy(&self, policy: EvictionPolicy, samples: usize, rule: UsageRule) {
         self.evictor.lock().set_policy(policy, samples);
         self.memory_account().set_rule(rule);
     }

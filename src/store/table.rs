@@ -26,7 +26,7 @@ use std::collections::HashSet;
 use std::ptr;
 
 use crate::memory::heap::{allocation_len, list_len};
-use crate::store::usage::{Dice, Selection};
+use crate::store::usage::{Dice, RandomSelection};
 use bucket::{Bucket, SLOTS, tag};
 
 pub(crate) use item::{Hasher, Item};
@@ -59,7 +59,7 @@ const PREFETCH_AHEAD: usize = 40;
 
 /// The position of an item, valid until the table changes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SlotPosition {
     bucket: usize,
     /// The position in the bucket.
     at: usize,
@@ -119,21 +119,21 @@ impl<T: Item> Table<T> {
 
     /// Finds the item of a key and its position.
     #[inline]
-    pub(crate) fn locate(&self, hash: u64, key: T::Key<'_>) -> Option<(Place, &T)> {
+    pub(crate) fn locate(&self, hash: u64, key: T::Key<'_>) -> Option<(SlotPosition, &T)> {
         let bucket = self.bucket_of(hash)?;
         let (at, item) = self.bucket(bucket).find(tag(hash), key)?;
-        Some((Place { bucket, at }, item))
+        Some((SlotPosition { bucket, at }, item))
     }
 
     /// Returns the item at a located position; the table must not have changed since.
     #[inline]
-    pub(crate) fn at(&self, place: Place) -> Option<&T> {
+    pub(crate) fn at(&self, place: SlotPosition) -> Option<&T> {
         self.bucket(place.bucket).at(place.at)
     }
 
     /// Returns the item at a located position mutably; the table must not have changed since.
     #[inline]
-    pub(crate) fn at_mut(&mut self, place: Place) -> Option<&mut T> {
+    pub(crate) fn at_mut(&mut self, place: SlotPosition) -> Option<&mut T> {
         self.bucket_mut(place.bucket).at_mut(place.at)
     }
 
@@ -179,7 +179,7 @@ impl<T: Item> Table<T> {
     /// Removes the item at a located position; the table must not have changed since. Returns the item, and if buckets
     /// were merged, the number of the last bucket and the number of the bucket into which it was merged.
     #[inline]
-    pub(crate) fn remove_at(&mut self, place: Place) -> Option<(T, Option<(usize, usize)>)> {
+    pub(crate) fn remove_at(&mut self, place: SlotPosition) -> Option<(T, Option<(usize, usize)>)> {
         let (item, freed) = self.bucket_mut(place.bucket).take_at(place.at)?;
         self.len -= 1;
         self.overflow -= freed;
@@ -412,7 +412,7 @@ impl<T: Item> Table<T> {
     /// selected in one pass over all items.
     pub(crate) fn sample(&self, count: usize, dice: &mut Dice) -> Vec<&T> {
         if count.saturating_mul(DRAWN_SHARE) >= self.len {
-            let mut selection = Selection::new(count, self.len);
+            let mut selection = RandomSelection::new(count, self.len);
             return self.iter().filter(|_| selection.takes(dice)).collect();
         }
         let (mut drawn, mut sample) = (HashSet::with_capacity(count), Vec::with_capacity(count));

@@ -158,15 +158,15 @@ impl Dice {
 }
 
 /// Random selection from items that are visited one by one: every subset of the wanted size has the same probability.
-pub(crate) struct Selection {
+pub(crate) struct RandomSelection {
     wanted: usize,
     left: usize,
 }
 
-impl Selection {
+impl RandomSelection {
     /// Creates a selection of `wanted` items of `count`, or of all if there are fewer.
     pub(crate) fn new(wanted: usize, count: usize) -> Self {
-        Selection { wanted: wanted.min(count), left: count }
+        RandomSelection { wanted: wanted.min(count), left: count }
     }
 
     /// Returns true if the next item is selected: with the probability of the wanted items among the remaining ones.

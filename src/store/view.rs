@@ -28,13 +28,13 @@ use crate::store::entry::Entry;
 use crate::store::key::{Key, shard_of};
 use crate::store::shard::Keys;
 use crate::store::usage::Dice;
-use crate::store::value::{Hash, Kind, VisibleHash, WrongType};
+use crate::store::value::{DataType, Hash, VisibleHash, WrongType};
 use crate::time::clock::{Deadline, Now};
-use access::{Access, UNDECLARED};
+use access::{ShardAccess, UNDECLARED};
 
 /// Access to the keys of one database for one call.
 pub struct View<'a> {
-    access: Access<'a>,
+    access: ShardAccess<'a>,
     cx: ChangeCx,
     lookups: Lookups,
 }
@@ -83,21 +83,21 @@ pub enum Ttl {
 impl<'a> View<'a> {
     #[inline(always)] // as GateGuard::view
     pub(super) fn locked(databases: &'a Databases, db: usize, hashes: &[u64], cx: Cx) -> Self {
-        View::of(Access::locked(databases, db, hashes), cx)
+        View::of(ShardAccess::locked(databases, db, hashes), cx)
     }
 
     pub(super) fn whole(databases: &'a mut Databases, db: usize, cx: Cx) -> Self {
-        View::of(Access::Whole(databases, db), cx)
+        View::of(ShardAccess::Whole(databases, db), cx)
     }
 
     /// Creates a view of nothing, for calls that are allowed while a busy script holds the gate.
     #[cold]
     pub(super) fn closed(cx: Cx) -> Self {
-        View::of(Access::Closed, cx)
+        View::of(ShardAccess::Closed, cx)
     }
 
     #[inline(always)] // as GateGuard::view
-    fn of(access: Access<'a>, cx: Cx) -> Self {
+    fn of(access: ShardAccess<'a>, cx: Cx) -> Self {
         View { access, cx: ChangeCx::new(cx), lookups: Lookups::default() }
     }
 
@@ -114,12 +114,12 @@ impl<'a> View<'a> {
 
     /// Returns true if this is a view of nothing.
     pub fn is_closed(&self) -> bool {
-        matches!(self.access, Access::Closed)
+        matches!(self.access, ShardAccess::Closed)
     }
 
     /// Returns true if the whole store is locked.
     pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.access, Access::Whole(..))
+        matches!(self.access, ShardAccess::Whole(..))
     }
 
     /// Runs a closure on database `db` of this view, which must cover the whole store, or lock shard after shard; for
@@ -226,7 +226,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`WrongType`] when the key holds something else.
     #[inline(always)] // as View::lookup
-    pub fn get<K: Kind>(&mut self, key: Key<'_>, how: Lookup) -> Result<Option<K::Ref<'_>>, WrongType> {
+    pub fn get<K: DataType>(&mut self, key: Key<'_>, how: Lookup) -> Result<Option<K::Ref<'_>>, WrongType> {
         match self.lookup(key, how) {
             Some(entry) => entry.get::<K>().map(Some),
             None => Ok(None),

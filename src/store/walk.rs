@@ -22,7 +22,7 @@ use crate::store::fences::{Fences, Retired};
 use crate::store::held_lock::HeldLock;
 use crate::store::key::Key;
 use crate::store::table::{SCAN_POSITIONS, Table, scan_position};
-use crate::store::value::{Part, Record};
+use crate::store::value::{Record, RecordPart};
 
 /// State of a key besides its entry.
 #[derive(Clone, Copy, Default)]
@@ -59,7 +59,7 @@ pub(crate) trait Visitor {
     fn visit_retired(&mut self, db: usize, key: &[u8], retired: Retired);
 
     /// Receives a part of the record of a large value.
-    fn add_part(&mut self, part: Part);
+    fn add_part(&mut self, part: RecordPart);
 }
 
 /// The container of the keys of a walk.
@@ -69,7 +69,7 @@ pub(super) trait Entries {
 }
 
 /// The walk over the keys of one table, and over the elements of their values.
-pub(super) struct Walk {
+pub(super) struct TableWalk {
     /// Walk over the keys, unless all were visited.
     scan: Option<Scan>,
     /// Keys with a large value whose record has begun. Some may have been deleted since, or their records finished.
@@ -97,15 +97,15 @@ impl Drop for Scan {
     }
 }
 
-impl Walk {
+impl TableWalk {
     pub(super) fn new(db: usize, sink: &Arc<dyn WalkSink>) -> Self {
         let scan = Scan { db, position: 0, retired_from: Some(0), passed_over: HashSet::default(), sink: sink.clone() };
-        Walk { scan: Some(scan), begun: Vec::new() }
+        TableWalk { scan: Some(scan), begun: Vec::new() }
     }
 
     /// Creates a walk over nothing but a large value that has come from elsewhere with its record.
     pub(super) fn of_begun() -> Self {
-        Walk { scan: None, begun: Vec::new() }
+        TableWalk { scan: None, begun: Vec::new() }
     }
 
     /// Adds a key with a large value whose record has begun.

@@ -6,11 +6,11 @@ use parking_lot::MutexGuard;
 
 use crate::store::entry::Entry;
 use crate::store::fences::Retired;
-use crate::store::hold::Exclusive;
+use crate::store::hold::ExclusiveHold;
 use crate::store::key::{Key, SHARDS};
 use crate::store::reclaim::{Contents, Unvisited};
 use crate::store::root::Store;
-use crate::store::value::{Part, Progress};
+use crate::store::value::{RecordPart, WalkProgress};
 use crate::store::walk::{Beside, Entries, Visitor, WalkSink, visit_elements};
 
 /// Result of a step of the walk over the store.
@@ -34,12 +34,12 @@ pub(crate) struct WalkCursor {
     finished: usize,
     /// Number of the record of a large value of which some parts were visited, but not the last.
     record: Option<u64>,
-    progress: Arc<Progress>,
+    progress: Arc<WalkProgress>,
 }
 
 impl WalkCursor {
     /// Creates the cursor of a walk that has not begun; `progress` is shared with its records.
-    pub(crate) fn new(progress: &Arc<Progress>) -> Self {
+    pub(crate) fn new(progress: &Arc<WalkProgress>) -> Self {
         WalkCursor { shard: 0, finished: 0, record: None, progress: progress.clone() }
     }
 
@@ -64,7 +64,7 @@ impl Visitor for Parts<'_> {
         self.visitor.visit_retired(db, key, retired);
     }
 
-    fn add_part(&mut self, part: Part) {
+    fn add_part(&mut self, part: RecordPart) {
         *self.record = (!part.is_last).then_some(part.number);
         self.visitor.add_part(part);
     }
@@ -73,7 +73,7 @@ impl Visitor for Parts<'_> {
 impl Store {
     /// Begins a walk: the cut is now. Keys that change before the walk has reached them go to the sink. Only one walk
     /// may be in progress. Returns the number of keys.
-    pub(crate) fn begin_walk(&self, held: &mut Exclusive<'_>, sink: &Arc<dyn WalkSink>) -> usize {
+    pub(crate) fn begin_walk(&self, held: &mut ExclusiveHold<'_>, sink: &Arc<dyn WalkSink>) -> usize {
         let mut count = 0;
         held.0.value.each_shard_mut(|shard| {
             count += shard.keys.len();

@@ -30,12 +30,12 @@ impl ReceivedCall {
 
 /// Received calls, oldest first.
 #[derive(Default)]
-pub(crate) struct Calls {
+pub(crate) struct CallJournal {
     calls: VecDeque<Arc<ReceivedCall>>,
     bytes: usize,
 }
 
-impl Calls {
+impl CallJournal {
     /// Adds a call, and drops the oldest calls beyond `max_count` and the size limit.
     pub(crate) fn push(&mut self, call: ReceivedCall, max_count: usize) {
         self.bytes += call.bytes();
@@ -47,7 +47,7 @@ impl Calls {
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Calls::default();
+        *self = CallJournal::default();
     }
 
     /// Returns the latest `max_count` calls of a command, or of all, oldest first.

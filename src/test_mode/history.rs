@@ -21,7 +21,7 @@ const SNAPSHOTS_MAX: usize = 100;
 /// Maximum size of the remembered writes after a checkpoint, in bytes.
 const BYTES_MAX: usize = 64 << 20;
 
-pub(crate) type Images = ByKey<Arc<Image>>;
+pub(crate) type ImageMap = ByKey<Arc<Image>>;
 
 /// Source texts of scripts and libraries.
 #[derive(Clone, Default)]
@@ -34,9 +34,9 @@ pub(crate) struct ScriptTexts {
 
 /// Former states of the namespace.
 #[derive(Default)]
-pub(crate) struct History {
+pub(crate) struct NamespaceHistory {
     /// Images as of the last checkpoint.
-    now: Images,
+    now: ImageMap,
     /// Keys without an image as of the last checkpoint, because it would have been too large.
     without: ByKey<()>,
     /// Libraries as of the last checkpoint.
@@ -72,7 +72,7 @@ struct Before {
 /// State that can be restored.
 struct Snapshot {
     name: Box<[u8]>,
-    images: Images,
+    images: ImageMap,
     texts: ScriptTexts,
     /// Keys that have changed since then, up to the next snapshot.
     changed: ByKey<()>,
@@ -91,7 +91,7 @@ pub(crate) struct Former {
     pub(crate) locks: ByKey<Option<LockImage>>,
 }
 
-impl History {
+impl NamespaceHistory {
     /// Brings the images up to date, and remembers about `max_writes` writes at most.
     pub(crate) fn checkpoint(
         &mut self,

@@ -13,19 +13,19 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub(crate) use calls::{Calls, ReceivedCall};
+pub(crate) use calls::{CallJournal, ReceivedCall};
 pub use fault::Fault;
 pub(crate) use fault::FaultKind;
 pub(crate) use faults::{ActiveFault, Faults, LINK};
-pub(crate) use history::{Former, History, ScriptTexts};
+pub(crate) use history::{Former, NamespaceHistory, ScriptTexts};
 pub(crate) use recorder::Recorder;
 
 /// State of test mode of one namespace.
 pub(crate) struct TestMode {
     pub(crate) faults: Mutex<Faults>,
-    pub(crate) calls: Mutex<Calls>,
+    pub(crate) calls: Mutex<CallJournal>,
     /// Snapshots and the latest writes.
-    pub(crate) history: Mutex<History>,
+    pub(crate) history: Mutex<NamespaceHistory>,
     /// Recorder of the changes since the last checkpoint.
     pub(crate) recorder: Arc<Recorder>,
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::persist::{Effects, Log, LogReader, Purpose};
+use crate::persist::{Effects, Log, LogReader, ReaderPurpose};
 use crate::resp::write_select;
 use crate::store::{ByKey, ChangeLog, HeldLock, LockImage};
 use crate::time::clock::Now;
@@ -252,7 +252,7 @@ impl State {
         }
         self.has_missed = self.max_writes == 0 && !self.has_snapshots;
         if self.max_writes > 0 {
-            self.begin = self.reader.get_or_insert_with(|| log.reader(Purpose::Repeat)).position();
+            self.begin = self.reader.get_or_insert_with(|| log.reader(ReaderPurpose::Repeat)).position();
         }
         changes
     }

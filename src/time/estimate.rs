@@ -9,7 +9,7 @@ pub(crate) const DRIFT_MAX_MS: i64 = 1000;
 
 /// Reply to the question for the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sample {
+pub(crate) struct TimeSample {
     /// Time when the question was sent, in microseconds of the own monotonic clock.
     pub(crate) sent_us: u64,
     /// Time in the reply, in microseconds since 1970.
@@ -18,7 +18,7 @@ pub(crate) struct Sample {
     pub(crate) received_us: u64,
 }
 
-impl Sample {
+impl TimeSample {
     /// Returns the bounds of the offset from the own monotonic clock to the other server's clock, in milliseconds.
     fn bounds_ms(self) -> (i64, i64) {
         let low_us = self.time_us.saturating_sub_unsigned(self.received_us);
@@ -50,8 +50,8 @@ impl Sample {
 mod tests {
     use super::*;
 
-    fn sample(sent_us: u64, time_us: i64, received_us: u64) -> Sample {
-        Sample { sent_us, time_us, received_us }
+    fn sample(sent_us: u64, time_us: i64, received_us: u64) -> TimeSample {
+        TimeSample { sent_us, time_us, received_us }
     }
 
     #[test]

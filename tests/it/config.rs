@@ -2,7 +2,7 @@
 
 use crate::harness::{Client, ReservedPort, TestServer, wait_until};
 use keylatch::Server;
-use keylatch::internals::config::{Limits, Setting};
+use keylatch::internals::config::{Setting, ValueLimits};
 use keylatch::internals::{Names, table};
 
 fn failed(name: &str, reason: &str) -> String {
@@ -154,9 +154,9 @@ fn a_setting_that_may_not_change_is_refused_and_every_other_takes_its_own_value_
     // Addresses have their own test, and save points would create files.
     for setting in Setting::all().filter(|setting| !["port", "bind", "save"].contains(&setting.name)) {
         let expected = match setting.change {
-            keylatch::internals::config::Change::Start => failed(setting.name, "can't set immutable config"),
-            keylatch::internals::config::Change::Protected => failed(setting.name, "can't set protected config"),
-            keylatch::internals::config::Change::Runtime => "+OK".to_owned(),
+            keylatch::internals::config::ChangeTime::Start => failed(setting.name, "can't set immutable config"),
+            keylatch::internals::config::ChangeTime::Protected => failed(setting.name, "can't set protected config"),
+            keylatch::internals::config::ChangeTime::Runtime => "+OK".to_owned(),
         };
         assert_eq!(client.call_args(&["CONFIG", "SET", setting.name, setting.default]), expected, "{}", setting.name);
     }
@@ -420,7 +420,7 @@ fn the_limits_of_packed_collections_follow_their_settings_and_default_to_those_o
         let config = keylatch::internals::config::load(None, Some(text.as_bytes()), b"").expect("it is understood");
         config.limits()
     };
-    assert_eq!(limits(""), Limits::default());
+    assert_eq!(limits(""), ValueLimits::default());
     let changed = limits(
         "hash-max-ziplist-entries 1\nhash-max-listpack-value 1kb\nlist-max-ziplist-size -5\n\
          set-max-intset-entries 9223372036854775807\nset-max-listpack-entries 2\nset-max-listpack-value 3\n\

@@ -16,7 +16,7 @@ mod units;
 use std::path::Path;
 use std::time::Duration;
 
-use keylatch::internals::disk::{End, Failure, Faults, Operation, Planned, SimulatedDisk};
+use keylatch::internals::disk::{DiskFailure, DiskFaults, DiskOperation, LifeEnd, PlannedFaults, SimulatedDisk};
 use keylatch::internals::{calls, image};
 use keylatch::{Clock, Server};
 
@@ -129,13 +129,13 @@ impl History {
     /// Plans the end of the life, and the errors while the server starts.
     fn plan(&mut self) -> bool {
         let is_killed = self.random.below(2) == 0 || !self.has_checksums;
-        let end = if is_killed { End::Kill } else { End::PowerCut };
+        let end = if is_killed { LifeEnd::Kill } else { LifeEnd::PowerCut };
         let range = [8, 40, 200, 600][self.random.below(4)];
         let operations = self.random.below(range);
         self.disk.end_after(operations, end);
         let has_faults = self.random.below(8) == 0;
         if has_faults {
-            self.disk.set_faults(Faults { per_thousand: 80, short_per_thousand: 200, ..Faults::default() });
+            self.disk.set_faults(DiskFaults { per_thousand: 80, short_per_thousand: 200, ..DiskFaults::default() });
         }
         has_faults
     }
@@ -160,7 +160,7 @@ impl History {
                 return;
             }
         };
-        self.disk.set_faults(Faults::default());
+        self.disk.set_faults(DiskFaults::default());
         server.advance(Duration::ZERO);
         self.check(number, image(server.namespace()), has_faults);
         let mut life = Life::begin(self, server);
@@ -381,38 +381,38 @@ impl<'a> Life<'a> {
 
     /// Starts disk errors: of any operation, of writes beyond the free space, or of a few operations of one kind.
     fn begin_faults(&mut self) {
-        const KINDS: [Operation; 6] = [
-            Operation::Write,
-            Operation::Sync,
-            Operation::Sync,
-            Operation::SyncDir,
-            Operation::Name,
-            Operation::Create,
+        const KINDS: [DiskOperation; 6] = [
+            DiskOperation::Write,
+            DiskOperation::Sync,
+            DiskOperation::Sync,
+            DiskOperation::SyncDir,
+            DiskOperation::Name,
+            DiskOperation::Create,
         ];
         let used: usize = self.history.disk.contents().iter().map(|(_, content)| content.len()).sum();
         let room = self.below(3000) as u64;
         let faults = match self.below(4) {
-            0 => Faults { per_thousand: [20, 200, 1000][self.below(3)], ..Faults::default() },
-            1 => Faults { capacity: Some(used as u64 + room), ..Faults::default() },
+            0 => DiskFaults { per_thousand: [20, 200, 1000][self.below(3)], ..DiskFaults::default() },
+            1 => DiskFaults { capacity: Some(used as u64 + room), ..DiskFaults::default() },
             _ => {
-                let planned = |life: &mut Self| Planned {
+                let planned = |life: &mut Self| PlannedFaults {
                     operation: Some(KINDS[life.below(KINDS.len())]),
                     after: life.below(4),
                     count: 1 + life.below(2),
-                    error: [Failure::Full, Failure::Io][life.below(2)],
+                    error: [DiskFailure::Full, DiskFailure::Io][life.below(2)],
                 };
-                Faults { planned: (0..1 + self.below(3)).map(|_| planned(self)).collect(), ..Faults::default() }
+                DiskFaults { planned: (0..1 + self.below(3)).map(|_| planned(self)).collect(), ..DiskFaults::default() }
             }
         };
         trace!("{faults:?}");
-        self.history.disk.set_faults(Faults { short_per_thousand: 200, ..faults });
+        self.history.disk.set_faults(DiskFaults { short_per_thousand: 200, ..faults });
         self.has_faults = true;
     }
 
     /// Ends the faults, and waits until the server has recovered: it has replied to everything, and accepts writes.
     fn heal(&mut self) {
         trace!("no faults");
-        self.history.disk.set_faults(Faults::default());
+        self.history.disk.set_faults(DiskFaults::default());
         self.history.disk.advance_ms(2000); // the writer of the file has waited long enough
         self.history.seen.healed += 1;
         for attempt in 0..200 {
@@ -516,7 +516,7 @@ impl<'a> Life<'a> {
             if self.has_faults {
                 self.heal();
             }
-            self.history.disk.end_after(usize::MAX, End::PowerCut);
+            self.history.disk.end_after(usize::MAX, LifeEnd::PowerCut);
         }
         self.listen();
         let is_stopped = !self.has_ended() && !self.has_faults && self.below(4) == 0;
@@ -578,7 +578,7 @@ fn a_snapshot_that_a_start_has_loaded_is_durable_though_the_process_before_died_
         let (server, _) = start_on(&disk, "no");
         let mut client = Client::connect(server.addr());
         client.expect(&[("SET k old", "+OK"), ("SAVE", "+OK"), ("SET k new", "+OK")]);
-        disk.end_after(seed as usize % 10, End::Kill);
+        disk.end_after(seed as usize % 10, LifeEnd::Kill);
         client.call("SAVE"); // it may fail
         let found = disk.found().unwrap_or_else(|| disk.kill());
         let (server, digest) = start_on(&found, "no");
@@ -613,8 +613,8 @@ fn what_cannot_be_made_durable_is_served_all_the_same() {
         let (server, _) = start_on(&disk, appendonly);
         Client::connect(server.addr()).expect(&[("SET k v", "+OK"), written]);
         let found = disk.kill();
-        let fails = Planned { operation: Some(Operation::Sync), after: 0, count: 1, error: Failure::Io };
-        found.set_faults(Faults { planned: vec![fails], ..Faults::default() });
+        let fails = PlannedFaults { operation: Some(DiskOperation::Sync), after: 0, count: 1, error: DiskFailure::Io };
+        found.set_faults(DiskFaults { planned: vec![fails], ..DiskFaults::default() });
         let (again, _) = start_on(&found, appendonly);
         Client::connect(again.addr()).expect(&[("GET k", "$1 v")]);
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use keylatch::internals::config::Config;
 use keylatch::internals::resp::{Frame, FrameDecoder};
-use keylatch::internals::{LogReader, Purpose};
+use keylatch::internals::{LogReader, ReaderPurpose};
 use keylatch::{Clock, Server};
 use tokio::runtime::Runtime;
 use tokio_util::codec::Decoder;
@@ -98,7 +98,7 @@ impl TestServer {
 
     /// Enables the log of changes, which [`TestServer::take_log`] returns from then on.
     pub fn begin_log(&self) {
-        *self.log.lock().expect("no panic") = Some(self.server.namespace().read_log(Purpose::Copy));
+        *self.log.lock().expect("no panic") = Some(self.server.namespace().read_log(ReaderPurpose::Copy));
     }
 
     /// Returns the records logged since the last call.

@@ -385,8 +385,10 @@ fn deadlines_are_logged_as_dates_and_expired_fields_as_removed() {
     server.begin_log();
     let mut log_of = |request: &str| {
         client.call(request);
-        let (mut codec, mut log) =
-            (keylatch::internals::resp::Codec::new(keylatch::internals::resp::Limits::default()), server.take_log());
+        let (mut codec, mut log) = (
+            keylatch::internals::resp::Codec::new(keylatch::internals::resp::RequestLimits::default()),
+            server.take_log(),
+        );
         let mut text = Vec::new();
         while let Some(batch) =
             tokio_util::codec::Decoder::decode(&mut codec, &mut log).expect("a sequence of requests")

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use bytes::BytesMut;
 use keylatch::internals::replay;
-use keylatch::internals::resp::{Codec, Frame, Limits};
+use keylatch::internals::resp::{Codec, Frame, RequestLimits};
 use tokio_util::codec::Decoder;
 
 use self::commands::{field_command, stream_command};
@@ -37,7 +37,7 @@ fn logging(server: TestServer) -> TestServer {
 
 /// Returns the log as text, one command after the other.
 fn take(server: &TestServer) -> String {
-    let (mut codec, mut log) = (Codec::new(Limits::default()), server.take_log());
+    let (mut codec, mut log) = (Codec::new(RequestLimits::default()), server.take_log());
     let mut text = Vec::new();
     while let Some(batch) = codec.decode(&mut log).expect("a log is a sequence of requests") {
         let spell = |arg: &[u8]| arg.escape_ascii().to_string();

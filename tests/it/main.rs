@@ -116,3 +116,4 @@ mod transaction;
 mod transcripts;
 #[cfg(all(feature = "binary", feature = "jemalloc"))]
 mod used_memory;
+mod words;

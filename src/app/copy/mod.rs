@@ -18,10 +18,10 @@ use std::process::ExitCode;
 use crate::app::process::Console;
 use crate::time::clock::Clock;
 
-use options::{Options, Request};
+use options::{CopyInvocation, CopyOptions};
 use source::Source;
 use tally::Tally;
-use target::Target;
+use target::TargetServer;
 
 /// The exit status when some keys were not copied.
 const INCOMPLETE: u8 = 1;
@@ -35,8 +35,8 @@ const PROGRESS_MS: u64 = 1000;
 /// Runs with the arguments after `copy`; returns the exit status.
 pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
     let options = match options::read(words, |name| std::env::var_os(name)) {
-        Ok(Request::Copy(options)) => *options,
-        Ok(Request::Print(text)) => {
+        Ok(CopyInvocation::Copy(options)) => *options,
+        Ok(CopyInvocation::Print(text)) => {
             (console.say)(text.trim_end());
             return ExitCode::SUCCESS;
         }
@@ -65,9 +65,9 @@ pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
 }
 
 /// Copies all databases.
-fn copy(options: &Options, tally: &mut Tally, progress: &mut Progress) -> Result<(), String> {
+fn copy(options: &CopyOptions, tally: &mut Tally, progress: &mut Progress) -> Result<(), String> {
     let mut source = Source::connect(options)?;
-    let mut target = Target::connect(options)?;
+    let mut target = TargetServer::connect(options)?;
     for database in source.databases(&options.from)? {
         tally.begin(database);
         source.open(database)?;
@@ -82,7 +82,7 @@ fn copy(options: &Options, tally: &mut Tally, progress: &mut Progress) -> Result
 /// Copies the selected database.
 fn copy_database(
     source: &mut Source,
-    target: &mut Target,
+    target: &mut TargetServer,
     tally: &mut Tally,
     progress: &mut Progress,
 ) -> Result<(), String> {
@@ -111,7 +111,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(options: &Options) -> Self {
+    fn new(options: &CopyOptions) -> Self {
         let clock = Clock::system();
         let begun_ms = clock.now().mono_ms();
         let verb = if options.dry_run { "Would copy" } else { "Copied" };

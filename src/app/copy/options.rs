@@ -67,16 +67,16 @@ struct Words {
 
 /// Request of the arguments.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum CopyInvocation {
     /// Print this text and exit.
     Print(String),
     /// Copy keys.
-    Copy(Box<Options>),
+    Copy(Box<CopyOptions>),
 }
 
 /// The parsed arguments.
 #[derive(Debug)]
-pub(super) struct Options {
+pub(super) struct CopyOptions {
     /// The server that is read.
     pub from: Endpoint,
     /// The server that is written.
@@ -95,10 +95,10 @@ pub(super) struct Options {
 ///
 /// # Errors
 /// The reason for which the arguments are invalid.
-pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsString>) -> Result<Request, String> {
+pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsString>) -> Result<CopyInvocation, String> {
     let words = match Words::try_parse_from(words.into_iter().map(OsString::from_vec)) {
         Ok(words) => words,
-        Err(error) if error.kind() == ErrorKind::DisplayHelp => return Ok(Request::Print(error.to_string())),
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => return Ok(CopyInvocation::Print(error.to_string())),
         Err(error) => return Err(error.to_string().trim_start_matches("error: ").trim_end().to_owned()),
     };
     let endpoint = |uri: &OsString, name: &str, password: &str| {
@@ -117,7 +117,7 @@ pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsStri
     let tls = words.tls.options();
     let (replace, dry_run) = (words.replace, words.dry_run);
     let pattern = words.pattern.map(OsString::into_vec);
-    Ok(Request::Copy(Box::new(Options { from, to, tls, replace, pattern, dry_run })))
+    Ok(CopyInvocation::Copy(Box::new(CopyOptions { from, to, tls, replace, pattern, dry_run })))
 }
 
 #[cfg(test)]

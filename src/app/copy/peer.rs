@@ -3,29 +3,29 @@
 use std::io;
 
 use crate::app::endpoint::Endpoint;
-use crate::app::link::{Link, lost};
+use crate::app::link::{RespConnection, lost};
 use crate::dial::TlsOptions;
 use crate::resp::Frame;
 use crate::text::system_text;
 
 /// One connection.
-pub(super) struct Peer {
-    link: Link,
+pub(super) struct CopyConnection {
+    link: RespConnection,
     name: String,
     /// The selected database.
     database: u32,
 }
 
-impl Peer {
+impl CopyConnection {
     /// Connects and logs in.
     ///
     /// # Errors
     /// If there is no connection, or the server refuses it.
     pub(super) fn connect(endpoint: &Endpoint, tls: &TlsOptions) -> Result<Self, String> {
         let name = endpoint.address.to_string();
-        let link = Link::connect(&endpoint.address, endpoint.is_tls.then_some(tls))
+        let link = RespConnection::connect(&endpoint.address, endpoint.is_tls.then_some(tls))
             .map_err(|cause| format!("Could not connect to {name}: {}", system_text(&cause)))?;
-        let mut peer = Peer { link, name, database: 0 };
+        let mut peer = CopyConnection { link, name, database: 0 };
         if let Some(login) = &endpoint.login
             && let Frame::Error(text) = peer.ask(&login.words())?
         {

@@ -7,8 +7,8 @@ use std::collections::{HashSet, VecDeque};
 
 use bytes::Bytes;
 
-use crate::app::copy::options::Options;
-use crate::app::copy::peer::{Peer, readable};
+use crate::app::copy::options::CopyOptions;
+use crate::app::copy::peer::{CopyConnection, readable};
 use crate::app::copy::tally::Tally;
 use crate::app::endpoint::Endpoint;
 use crate::resp::{Frame, write_command};
@@ -38,7 +38,7 @@ const RECENT_KEYS: usize = 64 * 1024;
 const RECENT_BYTES: usize = 8 * 1024 * 1024;
 
 /// A key that was read.
-pub(super) struct Item {
+pub(super) struct SourceKey {
     pub key: Bytes,
     /// TTL in milliseconds; 0 for none, as in RESTORE.
     pub ttl_ms: i64,
@@ -48,7 +48,7 @@ pub(super) struct Item {
 
 /// The server, and the position of the scan.
 pub(super) struct Source {
-    peer: Peer,
+    peer: CopyConnection,
     pattern: Option<Vec<u8>>,
     dry_run: bool,
     /// Cursor of the next page; `None` after the last one.
@@ -63,8 +63,8 @@ impl Source {
     ///
     /// # Errors
     /// If there is no connection, or the server refuses it.
-    pub(super) fn connect(options: &Options) -> Result<Self, String> {
-        let peer = Peer::connect(&options.from, &options.tls)?;
+    pub(super) fn connect(options: &CopyOptions) -> Result<Self, String> {
+        let peer = CopyConnection::connect(&options.from, &options.tls)?;
         let (pattern, dry_run) = (options.pattern.clone(), options.dry_run);
         Ok(Source { peer, pattern, dry_run, cursor: None, found: VecDeque::new(), recent: Recent::default() })
     }
@@ -179,7 +179,7 @@ impl Source {
     ///
     /// # Errors
     /// If the connection fails.
-    pub(super) fn take(&mut self, keys: Vec<Bytes>, tally: &mut Tally) -> Result<Vec<Item>, String> {
+    pub(super) fn take(&mut self, keys: Vec<Bytes>, tally: &mut Tally) -> Result<Vec<SourceKey>, String> {
         let mut items = Vec::with_capacity(keys.len());
         for key in keys {
             let read = if self.dry_run {
@@ -192,7 +192,7 @@ impl Source {
                 read_value(&replies)
             };
             match read {
-                Ok(Some((ttl_ms, payload))) => items.push(Item { key, ttl_ms, payload }),
+                Ok(Some((ttl_ms, payload))) => items.push(SourceKey { key, ttl_ms, payload }),
                 Ok(None) => {}
                 Err(reason) => tally.refused(&key, &format!("the source says: {reason}")),
             }

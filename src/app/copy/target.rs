@@ -4,9 +4,9 @@
 
 use bytes::Bytes;
 
-use crate::app::copy::options::Options;
-use crate::app::copy::peer::{Peer, readable};
-use crate::app::copy::source::Item;
+use crate::app::copy::options::CopyOptions;
+use crate::app::copy::peer::{CopyConnection, readable};
+use crate::app::copy::source::SourceKey;
 use crate::app::copy::tally::Tally;
 use crate::resp::{Frame, begin_command, begin_word, write_command, write_word};
 
@@ -21,21 +21,21 @@ const LARGE: usize = 64 * 1024;
 const PAYLOAD_MAX: usize = 512 * 1024 * 1024;
 
 /// The server that is written.
-pub(super) struct Target {
-    peers: Vec<Peer>,
+pub(super) struct TargetServer {
+    peers: Vec<CopyConnection>,
     replace: bool,
     dry_run: bool,
 }
 
-impl Target {
+impl TargetServer {
     /// Connects.
     ///
     /// # Errors
     /// If there is no connection, or the server refuses it.
-    pub(super) fn connect(options: &Options) -> Result<Self, String> {
+    pub(super) fn connect(options: &CopyOptions) -> Result<Self, String> {
         let count = if options.dry_run { 1 } else { CONNECTIONS };
-        let peers = (0..count).map(|_| Peer::connect(&options.to, &options.tls)).collect::<Result<_, _>>()?;
-        Ok(Target { peers, replace: options.replace, dry_run: options.dry_run })
+        let peers = (0..count).map(|_| CopyConnection::connect(&options.to, &options.tls)).collect::<Result<_, _>>()?;
+        Ok(TargetServer { peers, replace: options.replace, dry_run: options.dry_run })
     }
 
     /// Selects a database; returns the server's refusal, if any.
@@ -55,7 +55,7 @@ impl Target {
     ///
     /// # Errors
     /// If a connection fails.
-    pub(super) fn put(&mut self, mut items: Vec<Item>, tally: &mut Tally) -> Result<(), String> {
+    pub(super) fn put(&mut self, mut items: Vec<SourceKey>, tally: &mut Tally) -> Result<(), String> {
         items.retain(|item| {
             let fits = item.payload.len() <= PAYLOAD_MAX;
             if !fits {
@@ -85,16 +85,16 @@ impl Target {
     }
 }
 
-fn ask_for(peer: &mut Peer, items: &[Item]) -> Result<(), String> {
+fn ask_for(peer: &mut CopyConnection, items: &[SourceKey]) -> Result<(), String> {
     let mut request = Vec::new();
     items.iter().for_each(|item| write_command(&mut request, &[b"EXISTS", &item.key]));
     peer.write(&request)?;
     peer.flush()
 }
 
-fn restore(peer: &mut Peer, items: &[Item], replace: bool) -> Result<(), String> {
+fn restore(peer: &mut CopyConnection, items: &[SourceKey], replace: bool) -> Result<(), String> {
     let mut request = Vec::new();
-    for Item { key, ttl_ms, payload } in items {
+    for SourceKey { key, ttl_ms, payload } in items {
         begin_command(&mut request, if replace { 5 } else { 4 });
         [&b"RESTORE"[..], key, ttl_ms.to_string().as_bytes()].iter().for_each(|word| write_word(&mut request, word));
         write_payload(peer, &mut request, payload)?;
@@ -107,7 +107,7 @@ fn restore(peer: &mut Peer, items: &[Item], replace: bool) -> Result<(), String>
 }
 
 /// Appends a payload to a request; if the payload is large, sends the request so far, and the payload.
-fn write_payload(peer: &mut Peer, request: &mut Vec<u8>, payload: &Bytes) -> Result<(), String> {
+fn write_payload(peer: &mut CopyConnection, request: &mut Vec<u8>, payload: &Bytes) -> Result<(), String> {
     if payload.len() < LARGE {
         write_word(request, payload);
         return Ok(());

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::app::lock::connection::{Connection, integer};
+use crate::app::lock::connection::{LockConnection, integer};
 use crate::app::lock::failure::RequestError;
 use crate::resp::Frame;
 
@@ -19,7 +19,7 @@ const TOKEN_LEN: usize = 16;
 
 /// Commands that the server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum LockDialect {
     /// `LOCK.*`.
     Locks,
     /// Commands of Redis and Valkey.
@@ -36,12 +36,12 @@ pub(super) struct Claim {
     /// Text about the lock that other clients are shown.
     pub meta: Vec<u8>,
     /// Commands by which the server is asked.
-    pub dialect: Dialect,
+    pub dialect: LockDialect,
 }
 
 /// Grant of a lock with our token: its fence, where the server has fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Grant(pub Option<i64>);
+pub(super) struct HeldGrant(pub Option<i64>);
 
 impl Claim {
     /// Creates the claim of a lock, with a unique token.
@@ -52,7 +52,7 @@ impl Claim {
         let mut chance = [0; TOKEN_LEN];
         getrandom::fill(&mut chance).map_err(|cause| format!("no random numbers: {cause}"))?;
         let token = chance.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Claim { name, token, ttl_ms, meta, dialect: Dialect::Locks })
+        Ok(Claim { name, token, ttl_ms, meta, dialect: LockDialect::Locks })
     }
 
     /// Requests the lock, and waits for it in the queue for `block_ms` milliseconds, 0 for as long as it takes. If the
@@ -62,38 +62,38 @@ impl Claim {
     /// If it is not known whether the lock was granted, or the server refuses.
     pub(super) async fn acquire(
         &self,
-        connection: &mut Connection,
+        connection: &mut LockConnection,
         block_ms: Option<u64>,
-    ) -> Result<Option<Grant>, RequestError> {
+    ) -> Result<Option<HeldGrant>, RequestError> {
         let (ttl, block) = (self.ttl_ms.to_string(), block_ms.map(|ms| ms.to_string()));
         let (name, token, ttl) = (&self.name[..], self.token.as_bytes(), ttl.as_bytes());
-        if self.dialect == Dialect::Scripts {
+        if self.dialect == LockDialect::Scripts {
             let reply = connection.ask(&[b"SET", name, token, b"NX", b"PX", ttl]).await?;
-            return Ok(matches!(reply, Frame::Simple(_)).then_some(Grant(None)));
+            return Ok(matches!(reply, Frame::Simple(_)).then_some(HeldGrant(None)));
         }
         let mut words = vec![&b"LOCK.ACQUIRE"[..], name, token, b"PX", ttl, b"NOTIFY"];
         words.extend(block.iter().flat_map(|ms| [&b"BLOCK"[..], ms.as_bytes()]));
         if !self.meta.is_empty() {
             words.extend([&b"META"[..], &self.meta]);
         }
-        connection.ask(&words).await.map(|reply| integer(&reply).map(|fence| Grant(Some(fence))))
+        connection.ask(&words).await.map(|reply| integer(&reply).map(|fence| HeldGrant(Some(fence))))
     }
 
     /// Sets the TTL again; returns `None` if the lock is not held with the token.
     ///
     /// # Errors
     /// If it is not known whether the lock is still held.
-    pub(super) async fn renew(&self, connection: &mut Connection) -> Result<Option<Grant>, RequestError> {
+    pub(super) async fn renew(&self, connection: &mut LockConnection) -> Result<Option<HeldGrant>, RequestError> {
         let ttl = self.ttl_ms.to_string();
         let (name, token, ttl) = (&self.name[..], self.token.as_bytes(), ttl.as_bytes());
         match self.dialect {
-            Dialect::Locks => {
+            LockDialect::Locks => {
                 let reply = connection.ask(&[b"LOCK.RENEW", name, token, b"PX", ttl]).await?;
-                Ok(integer(&reply).map(|fence| Grant(Some(fence))))
+                Ok(integer(&reply).map(|fence| HeldGrant(Some(fence))))
             }
-            Dialect::Scripts => {
+            LockDialect::Scripts => {
                 let reply = connection.ask(&[b"EVAL", RENEW.as_bytes(), b"1", name, token, ttl]).await?;
-                Ok((integer(&reply) == Some(1)).then_some(Grant(None)))
+                Ok((integer(&reply) == Some(1)).then_some(HeldGrant(None)))
             }
         }
     }
@@ -102,22 +102,22 @@ impl Claim {
     ///
     /// # Errors
     /// If it is not known whether it was released.
-    pub(super) async fn release(&self, connection: &mut Connection) -> Result<bool, RequestError> {
+    pub(super) async fn release(&self, connection: &mut LockConnection) -> Result<bool, RequestError> {
         self.queue_release(connection);
         connection.reply().await.map(|reply| integer(&reply) == Some(1))
     }
 
     /// Queues the release behind the requests that were sent before.
-    pub(super) fn queue_release(&self, connection: &mut Connection) {
+    pub(super) fn queue_release(&self, connection: &mut LockConnection) {
         let (name, token) = (&self.name[..], self.token.as_bytes());
         match self.dialect {
-            Dialect::Locks => connection.queue(&[b"LOCK.RELEASE", name, token]),
-            Dialect::Scripts => connection.queue(&[b"EVAL", RELEASE.as_bytes(), b"1", name, token]),
+            LockDialect::Locks => connection.queue(&[b"LOCK.RELEASE", name, token]),
+            LockDialect::Scripts => connection.queue(&[b"EVAL", RELEASE.as_bytes(), b"1", name, token]),
         }
     }
 
     /// Returns the reason if a push reports the loss of this very lock.
-    pub(super) fn loss(&self, push: &[Frame], Grant(fence): Grant) -> Option<Bytes> {
+    pub(super) fn loss(&self, push: &[Frame], HeldGrant(fence): HeldGrant) -> Option<Bytes> {
         let [Frame::Bulk(kind), _, Frame::Bulk(token), Frame::Integer(of), Frame::Bulk(reason)] = push else {
             return None;
         };
@@ -136,7 +136,7 @@ mod tests {
         let loss = |token: &str, fence: i64| {
             let words = ["lock-lost", "job", token].map(|word| Frame::Bulk(Bytes::copy_from_slice(word.as_bytes())));
             let push = [&words[..], &[Frame::Integer(fence), Frame::Bulk(Bytes::from_static(b"deleted"))]].concat();
-            claim.loss(&push, Grant(Some(5)))
+            claim.loss(&push, HeldGrant(Some(5)))
         };
         assert_eq!(loss(&claim.token, 5).as_deref(), Some(&b"deleted"[..]));
         assert_eq!((loss(&claim.token, 4), loss("other", 5)), (None, None));

@@ -22,7 +22,7 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::app::lock::claim::Claim;
 use crate::app::lock::failure::exit;
-use crate::app::lock::options::{OnLost, Run};
+use crate::app::lock::options::{LockedCommand, OnLost};
 use crate::app::lock::shown::shown;
 use crate::app::process::Console;
 use crate::text::system_text;
@@ -40,7 +40,7 @@ pub(super) const SELF: &str = "/proc/self/exe";
 ///
 /// # Errors
 /// If the system starts no process.
-pub(super) fn start(run: &Run, claim: &Claim, fence: Option<i64>) -> io::Result<Child> {
+pub(super) fn start(run: &LockedCommand, claim: &Claim, fence: Option<i64>) -> io::Result<Child> {
     let death = match run.on_lost {
         OnLost::Term => Some(Signal::TERM),
         OnLost::Kill => Some(Signal::KILL),

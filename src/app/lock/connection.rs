@@ -11,12 +11,12 @@ use tokio_util::codec::Decoder;
 
 use crate::app::link::lost;
 use crate::app::lock::failure::RequestError;
-use crate::app::lock::options::Server;
+use crate::app::lock::options::ServerOptions;
 use crate::dial::{AsyncStream, open};
 use crate::resp::{Frame, FrameDecoder, write_command};
 use crate::text::system_text;
 
-pub(super) struct Connection {
+pub(super) struct LockConnection {
     stream: Box<dyn AsyncStream>,
     /// Bytes still to be sent, and those sent of the same requests.
     unsent: Vec<u8>,
@@ -32,17 +32,17 @@ pub(super) struct Connection {
     pub id: Option<i64>,
 }
 
-impl Connection {
+impl LockConnection {
     /// Connects, logs in, and selects the database.
     ///
     /// # Errors
     /// If there is no connection, or the server refuses it.
-    pub(super) async fn connect(server: &Server) -> Result<Self, RequestError> {
+    pub(super) async fn connect(server: &ServerOptions) -> Result<Self, RequestError> {
         let endpoint = &server.endpoint;
         let stream = open(&endpoint.address, endpoint.is_tls.then_some(&server.tls)).await.map_err(|cause| {
             RequestError::Unreachable(format!("could not connect to {}: {}", endpoint.address, system_text(&cause)))
         })?;
-        let mut connection = Connection {
+        let mut connection = LockConnection {
             stream,
             unsent: Vec::new(),
             sent: 0,

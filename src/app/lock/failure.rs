@@ -50,47 +50,49 @@ impl RequestError {
 
 /// Failure to get the lock; no command has run.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct LockFailure {
     /// Text for standard error.
     pub reason: String,
     /// Exit status; `None` for that of a lock that is held by another.
     pub status: Option<u8>,
 }
 
-impl Failure {
+impl LockFailure {
     /// Returns the failure of a server that cannot be used.
     pub(super) fn unavailable(reason: String) -> Self {
-        Failure { reason, status: Some(exit::UNAVAILABLE) }
+        LockFailure { reason, status: Some(exit::UNAVAILABLE) }
     }
 
     /// Returns the failure of a lock that is held by another.
     pub(super) fn held(reason: String) -> Self {
-        Failure { reason, status: None }
+        LockFailure { reason, status: None }
     }
 
     /// Returns the failure of a system call.
     pub(super) fn of_system(reason: String) -> Self {
-        Failure { reason, status: Some(exit::SYSTEM) }
+        LockFailure { reason, status: Some(exit::SYSTEM) }
     }
 
     /// Returns the failure of a refused request, in words that tell the user the remedy.
     pub(super) fn refused(text: &[u8], name: &[u8]) -> Self {
         let (name, error) = (shown(name), shown(text));
         let code = error.split(' ').next().unwrap_or_default();
-        let refused = |reason: String| Failure { reason, status: Some(exit::REFUSED) };
+        let refused = |reason: String| LockFailure { reason, status: Some(exit::REFUSED) };
         match code {
             "NOAUTH" => refused("the server wants a password: --pass, or REDISCLI_AUTH".into()),
             "WRONGPASS" => refused(format!("wrong user or password: {error}")),
             "NOPERM" => refused(format!("the user may not do this: {error}")),
             "WRONGTYPE" => refused(format!("{name} is no lock: the key holds data of another type")),
-            "DEADLOCK" => Failure::held(format!("to wait for {name} would never end: {error}")),
-            "UNBLOCKED" => Failure::held(format!("the wait for {name} was ended by CLIENT UNBLOCK")),
+            "DEADLOCK" => LockFailure::held(format!("to wait for {name} would never end: {error}")),
+            "UNBLOCKED" => LockFailure::held(format!("the wait for {name} was ended by CLIENT UNBLOCK")),
             "MOVED" | "ASK" => {
                 let there = error.rsplit(' ').next().unwrap_or_default();
-                Failure::unavailable(format!("{name} belongs to another server of the cluster: {there}"))
+                LockFailure::unavailable(format!("{name} belongs to another server of the cluster: {there}"))
             }
-            "READONLY" => Failure::unavailable("the server is a replica: connect to its primary".into()),
-            "OOM" | "MISCONF" | "NOREPLICAS" => Failure::unavailable(format!("the server takes no writes: {error}")),
+            "READONLY" => LockFailure::unavailable("the server is a replica: connect to its primary".into()),
+            "OOM" | "MISCONF" | "NOREPLICAS" => {
+                LockFailure::unavailable(format!("the server takes no writes: {error}"))
+            }
             _ => refused(format!("the server refuses: {error}")),
         }
     }
@@ -98,9 +100,9 @@ impl Failure {
     /// Returns the failure for an error after which no other attempt is made.
     pub(super) fn of(error: RequestError, name: &[u8]) -> Self {
         match error {
-            RequestError::Unreachable(reason) | RequestError::Busy(reason) => Failure::unavailable(reason),
-            RequestError::UnknownCommand => Failure { reason: NO_LOCKS.into(), status: Some(exit::REFUSED) },
-            RequestError::Refused(text) => Failure::refused(&text, name),
+            RequestError::Unreachable(reason) | RequestError::Busy(reason) => LockFailure::unavailable(reason),
+            RequestError::UnknownCommand => LockFailure { reason: NO_LOCKS.into(), status: Some(exit::REFUSED) },
+            RequestError::Refused(text) => LockFailure::refused(&text, name),
         }
     }
 }
@@ -117,7 +119,7 @@ mod tests {
         let status = |text: &[u8]| match RequestError::of_error(text) {
             RequestError::Busy(_) => "busy".to_owned(),
             RequestError::UnknownCommand => "unknown".to_owned(),
-            error => format!("{:?}", Failure::of(error, b"job").status),
+            error => format!("{:?}", LockFailure::of(error, b"job").status),
         };
         for (text, expected) in [
             (&b"ERR unknown command 'LOCK.ACQUIRE', with args beginning with: 'a' "[..], "unknown"),
@@ -134,7 +136,7 @@ mod tests {
         ] {
             assert_eq!(status(text), expected, "{}", text.escape_ascii());
         }
-        let moved = Failure::refused(b"MOVED 3999 127.0.0.1:6381", b"job\x1b[2J");
+        let moved = LockFailure::refused(b"MOVED 3999 127.0.0.1:6381", b"job\x1b[2J");
         assert_eq!(moved.reason, r"job\u{1b}[2J belongs to another server of the cluster: 127.0.0.1:6381");
     }
 }

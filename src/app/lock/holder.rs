@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::app::lock::claim::{Claim, Dialect, Grant};
-use crate::app::lock::connection::Connection;
-use crate::app::lock::failure::{Failure, RequestError};
+use crate::app::lock::claim::{Claim, HeldGrant, LockDialect};
+use crate::app::lock::connection::LockConnection;
+use crate::app::lock::failure::{LockFailure, RequestError};
 use crate::app::lock::messages::Messages;
-use crate::app::lock::options::{Run, Server};
+use crate::app::lock::options::{LockedCommand, ServerOptions};
 use crate::app::lock::shown::shown;
-use crate::app::lock::waiting::Waiting;
+use crate::app::lock::waiting::WaitReport;
 use crate::resp::Frame;
 use crate::time::clock::Clock;
 
@@ -44,14 +44,14 @@ pub(super) enum Release {
 }
 
 /// A lock that is held, or requested.
-pub(super) struct Holder<'a> {
-    server: &'a Server,
+pub(super) struct JobLock<'a> {
+    server: &'a ServerOptions,
     claim: Claim,
     messages: &'a Messages,
     clock: Clock,
-    connection: Option<Connection>,
+    connection: Option<LockConnection>,
     /// The fence, once the lock is held.
-    grant: Grant,
+    grant: HeldGrant,
     /// Time at which the lock is believed lost, in monotonic milliseconds.
     valid_until_ms: u64,
     /// Time at which the lock is renewed, in monotonic milliseconds.
@@ -62,16 +62,16 @@ pub(super) struct Holder<'a> {
     is_absence_told: bool,
 }
 
-impl<'a> Holder<'a> {
+impl<'a> JobLock<'a> {
     /// Creates the holder; nothing is sent yet.
-    pub(super) fn new(server: &'a Server, claim: Claim, messages: &'a Messages) -> Self {
-        Holder {
+    pub(super) fn new(server: &'a ServerOptions, claim: Claim, messages: &'a Messages) -> Self {
+        JobLock {
             server,
             claim,
             messages,
             clock: Clock::system(),
             connection: None,
-            grant: Grant(None),
+            grant: HeldGrant(None),
             valid_until_ms: 0,
             renew_at_ms: 0,
             is_in_doubt: false,
@@ -91,7 +91,11 @@ impl<'a> Holder<'a> {
     ///
     /// # Errors
     /// If it is not obtained.
-    pub(super) async fn acquire(&mut self, run: &Run, waiting: &mut Waiting<'_>) -> Result<(), Failure> {
+    pub(super) async fn acquire(
+        &mut self,
+        run: &LockedCommand,
+        waiting: &mut WaitReport<'_>,
+    ) -> Result<(), LockFailure> {
         let until_ms = run.wait.map(|wait| self.now_ms() + ms(wait));
         let mut was_connected = false;
         loop {
@@ -100,9 +104,9 @@ impl<'a> Holder<'a> {
             waiting.clear();
             let error = match tried {
                 Ok(true) => return Ok(()),
-                Ok(false) => return Err(Failure::held(self.held_by(waiting).await)),
-                Err(RequestError::UnknownCommand) if self.claim.dialect == Dialect::Locks => {
-                    self.claim.dialect = Dialect::Scripts;
+                Ok(false) => return Err(LockFailure::held(self.held_by(waiting).await)),
+                Err(RequestError::UnknownCommand) if self.claim.dialect == LockDialect::Locks => {
+                    self.claim.dialect = LockDialect::Scripts;
                     waiting.say("the server has no LOCK commands: no queue, no fence");
                     continue;
                 }
@@ -117,7 +121,7 @@ impl<'a> Holder<'a> {
                     reason
                 }
                 RequestError::Busy(reason) if !is_over => reason,
-                _ => return Err(Failure::of(error, &self.claim.name)),
+                _ => return Err(LockFailure::of(error, &self.claim.name)),
             };
             if !std::mem::replace(&mut self.is_absence_told, true) {
                 waiting.say(&format!("{reason}; trying again"));
@@ -130,16 +134,16 @@ impl<'a> Holder<'a> {
     }
 
     /// Requests the lock, and waits for it; returns true if it is held.
-    async fn try_acquire(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, RequestError> {
+    async fn try_acquire(&mut self, until_ms: Option<u64>, waiting: &mut WaitReport<'_>) -> Result<bool, RequestError> {
         self.connect(REPLY_TIMEOUT).await?;
         match self.claim.dialect {
-            Dialect::Locks => self.queue_up(until_ms, waiting).await,
-            Dialect::Scripts => self.poll(until_ms, waiting).await,
+            LockDialect::Locks => self.queue_up(until_ms, waiting).await,
+            LockDialect::Scripts => self.poll(until_ms, waiting).await,
         }
     }
 
     /// Waits in the server's queue.
-    async fn queue_up(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, RequestError> {
+    async fn queue_up(&mut self, until_ms: Option<u64>, waiting: &mut WaitReport<'_>) -> Result<bool, RequestError> {
         let since_ms = self.now_ms();
         let left_ms = until_ms.map(|until_ms| until_ms.saturating_sub(since_ms));
         let Some(connection) = &mut self.connection else { return Err(closed()) };
@@ -168,7 +172,7 @@ impl<'a> Holder<'a> {
     }
 
     /// Requests the lock again and again.
-    async fn poll(&mut self, until_ms: Option<u64>, waiting: &mut Waiting<'_>) -> Result<bool, RequestError> {
+    async fn poll(&mut self, until_ms: Option<u64>, waiting: &mut WaitReport<'_>) -> Result<bool, RequestError> {
         let mut is_type_known = false;
         loop {
             let since_ms = self.now_ms();
@@ -200,10 +204,10 @@ impl<'a> Holder<'a> {
     }
 
     /// Returns a message that names the holder of the lock that was not obtained.
-    async fn held_by(&mut self, waiting: &Waiting<'_>) -> String {
+    async fn held_by(&mut self, waiting: &WaitReport<'_>) -> String {
         let name = shown(&self.claim.name);
         let holder = match (&mut self.connection, self.claim.dialect) {
-            (Some(connection), Dialect::Locks) => {
+            (Some(connection), LockDialect::Locks) => {
                 timeout(RELEASE_TIMEOUT, waiting.holder(connection)).await.ok().flatten()
             }
             _ => None,
@@ -247,7 +251,7 @@ impl<'a> Holder<'a> {
         self.renew_at_ms = self.now_ms() + self.pause_ms();
         let reason = match error {
             RequestError::UnknownCommand => "the server knows the command no more".into(),
-            error => Failure::of(error, &self.claim.name).reason,
+            error => LockFailure::of(error, &self.claim.name).reason,
         };
         if !std::mem::replace(&mut self.is_absence_told, true) {
             self.messages.complain(&format!("the lock could not be renewed: {reason}; trying again"));
@@ -272,7 +276,7 @@ impl<'a> Holder<'a> {
         if self.claim.renew(connection).await? != Some(self.grant) {
             return Ok(false);
         }
-        if is_new && self.claim.dialect == Dialect::Locks {
+        if is_new && self.claim.dialect == LockDialect::Locks {
             // The server has to know the new connection, to report a loss there.
             let again = self.claim.acquire(connection, None).await?;
             if again != Some(self.grant) {
@@ -298,13 +302,13 @@ impl<'a> Holder<'a> {
                     released => return released,
                 }
             }
-            let released = self.claim.release(&mut Connection::connect(self.server).await?).await?;
+            let released = self.claim.release(&mut LockConnection::connect(self.server).await?).await?;
             Ok(released || is_unanswered)
         });
         let reason = match released.await {
             Ok(Ok(true)) => return Release::Done,
             Ok(Ok(false)) => return Release::Lost,
-            Ok(Err(error)) => Failure::of(error, &self.claim.name).reason,
+            Ok(Err(error)) => LockFailure::of(error, &self.claim.name).reason,
             Err(_) => "the server does not answer".into(),
         };
         Release::Unknown(reason)
@@ -325,7 +329,7 @@ impl<'a> Holder<'a> {
                     }
                 }
             }
-            if let Ok(mut connection) = Connection::connect(self.server).await {
+            if let Ok(mut connection) = LockConnection::connect(self.server).await {
                 let _ = self.claim.release(&mut connection).await;
             }
         };
@@ -338,7 +342,7 @@ impl<'a> Holder<'a> {
         if self.connection.is_some() {
             return Ok(false);
         }
-        let connection = in_time(Some(limit), Connection::connect(self.server)).await?;
+        let connection = in_time(Some(limit), LockConnection::connect(self.server)).await?;
         self.connection = Some(connection);
         Ok(true)
     }
@@ -361,7 +365,7 @@ impl<'a> Holder<'a> {
 }
 
 /// Waits for a push; if the connection breaks, drops it and returns `None`.
-async fn next_push(connection: &mut Option<Connection>) -> Option<Vec<Frame>> {
+async fn next_push(connection: &mut Option<LockConnection>) -> Option<Vec<Frame>> {
     let Some(open) = connection else { return std::future::pending().await };
     let push = open.next_push().await.ok();
     if push.is_none() {
@@ -431,15 +435,15 @@ mod tests {
                 stream.write_all(format!("{reply}\r\n").as_bytes()).await.expect("it reads");
             }
         };
-        let server = Server {
+        let server = ServerOptions {
             endpoint: Endpoint::read(&format!("redis://{address}"), None).expect("an address"),
             tls: TlsOptions::default(),
             own_name: b"test".to_vec(),
         };
         let messages = Messages::start(Console { say: |_| {}, complain: |_| {} }).expect("a thread");
         let claim = Claim::new(b"job".to_vec(), TTL_MS, Vec::new()).expect("a token");
-        let mut holder = Holder::new(&server, claim, &messages);
-        (holder.clock, holder.grant) = (clock.clone(), Grant(Some(5)));
+        let mut holder = JobLock::new(&server, claim, &messages);
+        (holder.clock, holder.grant) = (clock.clone(), HeldGrant(Some(5)));
         holder.confirm(clock.now().mono_ms());
         let before_ms = holder.valid_until_ms;
         clock.advance(Duration::from_secs(60));

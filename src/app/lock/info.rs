@@ -1,6 +1,6 @@
 //! Locks as the server reports them: LOCK.INFO and LOCK.LIST.
 
-use crate::app::lock::connection::{Connection, field, integer};
+use crate::app::lock::connection::{LockConnection, field, integer};
 use crate::app::lock::failure::RequestError;
 use crate::app::lock::shown::{shown, time};
 use crate::resp::Frame;
@@ -23,7 +23,7 @@ pub(super) struct Info {
     /// Number of further holders.
     pub others: usize,
     /// Waiting clients, in order of arrival.
-    pub waiters: Vec<Waiter>,
+    pub waiters: Vec<QueuedClient>,
 }
 
 /// A client, with the texts that tell it apart from others.
@@ -37,7 +37,7 @@ pub(super) struct Party {
 }
 
 /// A client in the queue.
-pub(super) struct Waiter {
+pub(super) struct QueuedClient {
     /// Id of the client's connection.
     pub id: Option<i64>,
     pub party: Party,
@@ -49,7 +49,7 @@ pub(super) struct Waiter {
 ///
 /// # Errors
 /// If the server does not tell.
-pub(super) async fn ask(connection: &mut Connection, name: &[u8]) -> Result<Option<Info>, RequestError> {
+pub(super) async fn ask(connection: &mut LockConnection, name: &[u8]) -> Result<Option<Info>, RequestError> {
     connection.ask(&[b"LOCK.INFO", name]).await.map(|reply| Info::read(&reply))
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn ask(connection: &mut Connection, name: &[u8]) -> Result<Opti
 /// # Errors
 /// If the server does not tell.
 pub(super) async fn list(
-    connection: &mut Connection,
+    connection: &mut LockConnection,
     pattern: Option<&[u8]>,
 ) -> Result<Vec<(Vec<u8>, Info)>, RequestError> {
     let (mut cursor, mut locks) = (b"0".to_vec(), Vec::new());
@@ -99,7 +99,7 @@ impl Info {
             // If there are several holders, the first one is named.
             holder: Party::read(holders.first().unwrap_or(reply)),
             others: holders.len().saturating_sub(1),
-            waiters: items(field(reply, "waiters")).iter().map(Waiter::read).collect(),
+            waiters: items(field(reply, "waiters")).iter().map(QueuedClient::read).collect(),
         })
     }
 
@@ -107,7 +107,7 @@ impl Info {
     fn of_list(lock: &Frame) -> Self {
         let number = |name: &str| field(lock, name).and_then(integer);
         let waiting = usize::try_from(number("waiting").unwrap_or(0)).unwrap_or(0);
-        let nobody = || Waiter { id: None, party: Party::default(), waited_ms: 0 };
+        let nobody = || QueuedClient { id: None, party: Party::default(), waited_ms: 0 };
         Info {
             token: None,
             fence: number("fence"),
@@ -153,10 +153,10 @@ impl Party {
     }
 }
 
-impl Waiter {
+impl QueuedClient {
     fn read(map: &Frame) -> Self {
         let number = |name: &str| field(map, name).and_then(integer);
-        Waiter { id: number("client-id"), party: Party::read(map), waited_ms: number("waited-ms").unwrap_or(0) }
+        QueuedClient { id: number("client-id"), party: Party::read(map), waited_ms: number("waited-ms").unwrap_or(0) }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use crate::app::lock::connection::Connection;
-use crate::app::lock::failure::Failure;
+use crate::app::lock::connection::LockConnection;
+use crate::app::lock::failure::LockFailure;
 use crate::app::lock::info::{self, Info};
-use crate::app::lock::options::Server;
+use crate::app::lock::options::ServerOptions;
 use crate::app::lock::shown::{json, shown, time};
 use crate::app::process::Console;
 
@@ -17,13 +17,13 @@ const HEADS: [&str; 6] = ["NAME", "HOLDER", "AGE", "TTL", "WAITING", "FENCE"];
 /// # Errors
 /// If the server does not tell.
 pub(super) async fn list(
-    server: &Server,
+    server: &ServerOptions,
     pattern: Option<&[u8]>,
     is_json: bool,
     console: Console,
-) -> Result<ExitCode, Failure> {
-    let failed = |error| Failure::of(error, pattern.unwrap_or_default());
-    let mut connection = Connection::connect(server).await.map_err(failed)?;
+) -> Result<ExitCode, LockFailure> {
+    let failed = |error| LockFailure::of(error, pattern.unwrap_or_default());
+    let mut connection = LockConnection::connect(server).await.map_err(failed)?;
     let locks = info::list(&mut connection, pattern).await.map_err(failed)?;
     if is_json {
         locks.iter().for_each(|(name, info)| (console.say)(&object(name, info)));

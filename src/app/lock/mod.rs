@@ -31,8 +31,8 @@ use tokio::runtime::Builder;
 use crate::app::process::Console;
 use crate::text::system_text;
 
-use failure::{Failure, exit};
-use options::{Request, Server, Task};
+use failure::{LockFailure, exit};
+use options::{LockInvocation, LockTask, ServerOptions};
 
 /// Runs with the arguments after `lock`; returns the exit status.
 pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
@@ -46,8 +46,8 @@ pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
         _ => {}
     }
     let (server, task) = match options::read(words, |name| std::env::var_os(name)) {
-        Ok(Request::Do(server, task)) => (server, task),
-        Ok(Request::Print(text)) => {
+        Ok(LockInvocation::Do(server, task)) => (server, task),
+        Ok(LockInvocation::Print(text)) => {
             (console.say)(text.trim_end());
             return ExitCode::SUCCESS;
         }
@@ -56,14 +56,14 @@ pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
             return exit::USAGE.into();
         }
     };
-    let conflict = if let Task::Run(run) = &task { run.conflict } else { exit::UNAVAILABLE };
+    let conflict = if let LockTask::Run(run) = &task { run.conflict } else { exit::UNAVAILABLE };
     let done = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let done = runtime.block_on(perform(&server, &task, console));
             runtime.shutdown_background(); // a name that is still looked up is not waited for
             done
         }
-        Err(cause) => Err(Failure::of_system(system_text(&cause))),
+        Err(cause) => Err(LockFailure::of_system(system_text(&cause))),
     };
     done.unwrap_or_else(|failure| {
         if !failure.reason.is_empty() {
@@ -73,11 +73,11 @@ pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
     })
 }
 
-async fn perform(server: &Server, task: &Task, console: Console) -> Result<ExitCode, Failure> {
+async fn perform(server: &ServerOptions, task: &LockTask, console: Console) -> Result<ExitCode, LockFailure> {
     match task {
-        Task::Run(run) => run::run(server, run, console).await,
-        Task::List { pattern, is_json } => list::list(server, pattern.as_deref(), *is_json, console).await,
-        Task::Watch(name) => watch::watch(server, name.as_deref(), console).await,
-        Task::Release { name, is_forced } => release::release(server, name, *is_forced, console).await,
+        LockTask::Run(run) => run::run(server, run, console).await,
+        LockTask::List { pattern, is_json } => list::list(server, pattern.as_deref(), *is_json, console).await,
+        LockTask::Watch(name) => watch::watch(server, name.as_deref(), console).await,
+        LockTask::Release { name, is_forced } => release::release(server, name, *is_forced, console).await,
     }
 }

@@ -165,17 +165,17 @@ pub(super) enum Telling {
 
 /// Request of the arguments.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum LockInvocation {
     /// Print this text and exit.
     Print(String),
-    Do(Box<Server>, Task),
+    Do(Box<ServerOptions>, LockTask),
 }
 
 /// Task of `keylatch lock`.
 #[derive(Debug)]
-pub(super) enum Task {
+pub(super) enum LockTask {
     /// Run a command with a lock.
-    Run(Box<Run>),
+    Run(Box<LockedCommand>),
     /// List locks that match a pattern.
     List {
         pattern: Option<Vec<u8>>,
@@ -194,7 +194,7 @@ pub(super) enum Task {
 
 /// A command, and the lock that it runs with.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct LockedCommand {
     /// The name of the lock.
     pub name: Vec<u8>,
     /// The command and its arguments.
@@ -217,7 +217,7 @@ pub(super) struct Run {
 
 /// The server, with the options to connect to it.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct ServerOptions {
     pub endpoint: Endpoint,
     /// TLS options, if the endpoint uses TLS.
     pub tls: TlsOptions,
@@ -229,11 +229,11 @@ pub(super) struct Server {
 ///
 /// # Errors
 /// The reason for which the arguments are invalid.
-pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsString>) -> Result<Request, String> {
+pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsString>) -> Result<LockInvocation, String> {
     let has_dashes = words.iter().any(|word| word == b"--");
     let mut words = match Words::try_parse_from(words.into_iter().map(OsString::from_vec)) {
         Ok(words) => words,
-        Err(error) if error.kind() == ErrorKind::DisplayHelp => return Ok(Request::Print(error.to_string())),
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => return Ok(LockInvocation::Print(error.to_string())),
         Err(error) => {
             let hint = match error.kind() {
                 ErrorKind::UnknownArgument if !has_dashes => {
@@ -253,25 +253,25 @@ pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsStri
         return Err("--json belongs to --list, and --force to --release".into());
     }
     let task = match name {
-        pattern if is_list => Task::List { pattern, is_json: words.json },
-        name if is_watch => Task::Watch(name),
+        pattern if is_list => LockTask::List { pattern, is_json: words.json },
+        name if is_watch => LockTask::Watch(name),
         None => return Err("the name of the lock is missing".into()),
-        Some(name) if is_release => Task::Release { name, is_forced: words.force },
+        Some(name) if is_release => LockTask::Release { name, is_forced: words.force },
         Some(_) if words.command.is_empty() => {
             return Err("the command is missing, as in: keylatch lock NAME -- COMMAND".into());
         }
-        Some(name) => Task::Run(Box::new(run(name, &mut words)?)),
+        Some(name) => LockTask::Run(Box::new(run(name, &mut words)?)),
     };
     let user = variable("USER").or_else(|| variable("LOGNAME")).map(OsString::into_vec);
     let password = variable(PASSWORD).map(OsString::into_vec);
-    Ok(Request::Do(Box::new(server(words, password, own_name(user))?), task))
+    Ok(LockInvocation::Do(Box::new(server(words, password, own_name(user))?), task))
 }
 
-fn run(name: Vec<u8>, words: &mut Words) -> Result<Run, String> {
+fn run(name: Vec<u8>, words: &mut Words) -> Result<LockedCommand, String> {
     if words.ttl < TTL_MIN {
         return Err(format!("--ttl has to be {}ms at least, so that it can be renewed in time", TTL_MIN.as_millis()));
     }
-    Ok(Run {
+    Ok(LockedCommand {
         name,
         command: std::mem::take(&mut words.command),
         ttl: words.ttl,
@@ -289,7 +289,7 @@ fn run(name: Vec<u8>, words: &mut Words) -> Result<Run, String> {
 }
 
 /// Determines the server. Options override the URL, and both override the environment.
-fn server(words: Words, password: Option<Vec<u8>>, own_name: Vec<u8>) -> Result<Server, String> {
+fn server(words: Words, password: Option<Vec<u8>>, own_name: Vec<u8>) -> Result<ServerOptions, String> {
     let given = words.password.map(OsString::into_vec);
     let (user, password) = (words.user.map(OsString::into_vec), given.clone().or(password));
     let mut endpoint = match &words.url {
@@ -316,7 +316,7 @@ fn server(words: Words, password: Option<Vec<u8>>, own_name: Vec<u8>) -> Result<
     if endpoint.is_tls && matches!(endpoint.address, Address::Unix(_)) {
         return Err("a Unix socket speaks no TLS".into());
     }
-    Ok(Server { endpoint, tls: words.tls_files.options(), own_name })
+    Ok(ServerOptions { endpoint, tls: words.tls_files.options(), own_name })
 }
 
 /// Returns `user@host:pid`, which tells whose a lock is, and nothing of the command's secrets. Bytes that the names of
@@ -362,15 +362,15 @@ fn duration(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn request(words: &[&str]) -> Result<Request, String> {
+    fn request(words: &[&str]) -> Result<LockInvocation, String> {
         let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         read(words, |name| (name == PASSWORD).then(|| "env".into()))
     }
 
     #[track_caller]
-    fn of_run(words: &[&str]) -> (Server, Run) {
+    fn of_run(words: &[&str]) -> (ServerOptions, LockedCommand) {
         match request(words) {
-            Ok(Request::Do(server, Task::Run(run))) => (*server, *run),
+            Ok(LockInvocation::Do(server, LockTask::Run(run))) => (*server, *run),
             other => panic!("{other:?}"),
         }
     }

@@ -6,10 +6,10 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use crate::app::lock::claim::RELEASE;
-use crate::app::lock::connection::{Connection, integer};
-use crate::app::lock::failure::{Failure, RequestError, exit};
+use crate::app::lock::connection::{LockConnection, integer};
+use crate::app::lock::failure::{LockFailure, RequestError, exit};
 use crate::app::lock::info;
-use crate::app::lock::options::Server;
+use crate::app::lock::options::ServerOptions;
 use crate::app::lock::shown::shown;
 use crate::app::process::Console;
 
@@ -18,17 +18,17 @@ use crate::app::process::Console;
 /// # Errors
 /// If the server refuses, or there is no terminal to ask on.
 pub(super) async fn release(
-    server: &Server,
+    server: &ServerOptions,
     name: &[u8],
     is_forced: bool,
     console: Console,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, LockFailure> {
     if !is_forced && !io::stdin().is_terminal() {
         let reason = "there is no terminal to ask on whether to release the lock: see --force".into();
-        return Err(Failure { reason, status: Some(exit::USAGE) });
+        return Err(LockFailure { reason, status: Some(exit::USAGE) });
     }
-    let failed = |error| Failure::of(error, name);
-    let mut connection = Connection::connect(server).await.map_err(failed)?;
+    let failed = |error| LockFailure::of(error, name);
+    let mut connection = LockConnection::connect(server).await.map_err(failed)?;
     let safe = shown(name);
     let (token, held, has_locks) = match info::ask(&mut connection, name).await {
         Ok(None) => return Ok(nothing(&format!("{safe} is not held"), console)),
@@ -44,7 +44,7 @@ pub(super) async fn release(
     };
     let Some(token) = token else {
         let reason = format!("{safe} is held by several ({held}): each has a token of its own");
-        return Err(Failure { reason, status: Some(exit::REFUSED) });
+        return Err(LockFailure { reason, status: Some(exit::REFUSED) });
     };
     if !is_forced && !confirmed(&format!("Release {safe}, held by {held}? [y/N] ")) {
         return Ok(nothing("not released", console));

@@ -11,14 +11,14 @@ use tokio::time::timeout;
 
 use crate::app::lock::claim::Claim;
 use crate::app::lock::command::{self, cannot_run};
-use crate::app::lock::failure::{Failure, exit};
-use crate::app::lock::holder::{Holder, Release, ms};
+use crate::app::lock::failure::{LockFailure, exit};
+use crate::app::lock::holder::{JobLock, Release, ms};
 use crate::app::lock::messages::Messages;
-use crate::app::lock::options::{OnLost, Run, Server};
+use crate::app::lock::options::{LockedCommand, OnLost, ServerOptions};
 use crate::app::lock::shown::{shown, time};
-use crate::app::lock::signals::Signals;
+use crate::app::lock::signals::SignalReceiver;
 use crate::app::lock::tree::Tree;
-use crate::app::lock::waiting::Waiting;
+use crate::app::lock::waiting::WaitReport;
 use crate::app::lock::witness::{Witness, pass_on};
 use crate::app::process::Console;
 use crate::text::system_text;
@@ -30,8 +30,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// The reason for which the command has not run.
-pub(super) async fn run(server: &Server, run: &Run, console: Console) -> Result<ExitCode, Failure> {
-    let messages = Messages::start(console).map_err(|cause| Failure::of_system(system_text(&cause)))?;
+pub(super) async fn run(
+    server: &ServerOptions,
+    run: &LockedCommand,
+    console: Console,
+) -> Result<ExitCode, LockFailure> {
+    let messages = Messages::start(console).map_err(|cause| LockFailure::of_system(system_text(&cause)))?;
     let done = run_with_messages(server, run, &messages).await;
     messages.finish();
     done.map(End::exit_code)
@@ -55,11 +59,15 @@ impl End {
     }
 }
 
-async fn run_with_messages(server: &Server, run: &Run, messages: &Messages) -> Result<End, Failure> {
-    let mut signals = Signals::new().map_err(|cause| Failure::of_system(system_text(&cause)))?;
-    let claim = Claim::new(run.name.clone(), ms(run.ttl), run.meta.clone()).map_err(Failure::of_system)?;
-    let mut holder = Holder::new(server, claim, messages);
-    let mut waiting = Waiting::new(server, &run.name, run.telling, messages);
+async fn run_with_messages(
+    server: &ServerOptions,
+    run: &LockedCommand,
+    messages: &Messages,
+) -> Result<End, LockFailure> {
+    let mut signals = SignalReceiver::new().map_err(|cause| LockFailure::of_system(system_text(&cause)))?;
+    let claim = Claim::new(run.name.clone(), ms(run.ttl), run.meta.clone()).map_err(LockFailure::of_system)?;
+    let mut holder = JobLock::new(server, claim, messages);
+    let mut waiting = WaitReport::new(server, &run.name, run.telling, messages);
     let acquired = tokio::select! {
         biased;
         signal = signals.end() => Err(signal),
@@ -108,11 +116,11 @@ async fn run_with_messages(server: &Server, run: &Run, messages: &Messages) -> R
 async fn accompany(
     child: &mut Child,
     tree: Tree,
-    holder: &mut Holder<'_>,
+    holder: &mut JobLock<'_>,
     passing: impl Future<Output = ()>,
-    run: &Run,
+    run: &LockedCommand,
     messages: &Messages,
-) -> Result<(ExitStatus, bool), Failure> {
+) -> Result<(ExitStatus, bool), LockFailure> {
     let (mut tree, mut is_lost) = (Some(tree), false);
     let (mut keep, mut passing) = (pin!(holder.keep()), pin!(passing));
     let mut ending = pin!(None);
@@ -121,7 +129,7 @@ async fn accompany(
         tokio::select! {
             biased;
             ended = child.wait(), if status.is_none() => {
-                status = Some(ended.map_err(|cause| Failure::of_system(system_text(&cause)))?);
+                status = Some(ended.map_err(|cause| LockFailure::of_system(system_text(&cause)))?);
             }
             () = &mut passing, if status.is_none() => {}
             reason = &mut keep, if !is_lost => {
@@ -142,7 +150,7 @@ async fn accompany(
 }
 
 /// Ends the command and all processes that it has started.
-async fn end(run: &Run, mut tree: Tree) {
+async fn end(run: &LockedCommand, mut tree: Tree) {
     tree.adopt();
     if run.on_lost == OnLost::Term {
         tree.send(Signal::TERM);
@@ -169,7 +177,7 @@ async fn done(what: Option<impl Future<Output = ()>>) {
 }
 
 /// Returns the message about the loss of the lock, and what follows.
-fn loss(run: &Run, reason: &str) -> String {
+fn loss(run: &LockedCommand, reason: &str) -> String {
     let follows = match run.on_lost {
         OnLost::Warn => "the command goes on without it",
         _ => "ending the command",
@@ -178,7 +186,7 @@ fn loss(run: &Run, reason: &str) -> String {
 }
 
 /// Releases the lock; returns true if it turns out to have been lost.
-async fn give_back(holder: &mut Holder<'_>, run: &Run, messages: &Messages) -> bool {
+async fn give_back(holder: &mut JobLock<'_>, run: &LockedCommand, messages: &Messages) -> bool {
     let name = shown(&run.name);
     match holder.release().await {
         Release::Done => false,

@@ -13,13 +13,13 @@ pub(super) const PASSED_ON: [Signal; 6] =
 
 /// Receiver of signals. Signals that the parent has set to be ignored, as `nohup` does, stay ignored, here and in the
 /// command.
-pub(super) struct Signals {
+pub(super) struct SignalReceiver {
     listeners: Vec<(Signal, unix::Signal)>,
     /// Listener for SIGCHLD: a parent that ignores the signal must not keep us from learning how the command ended.
     _child: unix::Signal,
 }
 
-impl Signals {
+impl SignalReceiver {
     /// Begins to receive signals.
     ///
     /// # Errors
@@ -29,7 +29,7 @@ impl Signals {
         let wanted = PASSED_ON.iter().filter(|signal| ignored & (1 << (signal.as_raw() - 1)) == 0);
         let listen = |wanted: &Signal| Ok((*wanted, signal(SignalKind::from_raw(wanted.as_raw()))?));
         let listeners = wanted.map(listen).collect::<io::Result<_>>()?;
-        Ok(Signals { listeners, _child: signal(SignalKind::child())? })
+        Ok(SignalReceiver { listeners, _child: signal(SignalKind::child())? })
     }
 
     /// Waits for the next signal.

@@ -5,11 +5,11 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use crate::app::lock::connection::Connection;
+use crate::app::lock::connection::LockConnection;
 use crate::app::lock::failure::RequestError;
 use crate::app::lock::info::{Info, ask};
 use crate::app::lock::messages::Messages;
-use crate::app::lock::options::{Server, Telling};
+use crate::app::lock::options::{ServerOptions, Telling};
 use crate::app::lock::screen::columns;
 use crate::app::lock::shown::{cut, shown, time};
 
@@ -22,8 +22,8 @@ const EVERY: Duration = Duration::from_millis(500);
 const CROWD: usize = 50;
 
 /// Reporter of a wait.
-pub(super) struct Waiting<'a> {
-    server: &'a Server,
+pub(super) struct WaitReport<'a> {
+    server: &'a ServerOptions,
     name: &'a [u8],
     messages: &'a Messages,
     is_told: bool,
@@ -35,11 +35,11 @@ pub(super) struct Waiting<'a> {
     is_line_open: bool,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitReport<'a> {
     /// Creates the reporter; nothing is told yet.
-    pub(super) fn new(server: &'a Server, name: &'a [u8], telling: Telling, messages: &'a Messages) -> Self {
+    pub(super) fn new(server: &'a ServerOptions, name: &'a [u8], telling: Telling, messages: &'a Messages) -> Self {
         let is_terminal = io::stderr().is_terminal();
-        Waiting {
+        WaitReport {
             server,
             name,
             messages,
@@ -60,7 +60,7 @@ impl<'a> Waiting<'a> {
         let (mut connection, mut crowds) = (None, 0);
         loop {
             if connection.is_none() {
-                connection = Connection::connect(self.server).await.ok();
+                connection = LockConnection::connect(self.server).await.ok();
             }
             if let Some(open) = &mut connection {
                 match ask(open, self.name).await {
@@ -122,7 +122,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// Describes the holder of the lock, unless the reporter is quiet.
-    pub(super) async fn holder(&self, connection: &mut Connection) -> Option<String> {
+    pub(super) async fn holder(&self, connection: &mut LockConnection) -> Option<String> {
         if self.is_quiet {
             return None;
         }

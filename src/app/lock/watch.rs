@@ -10,14 +10,14 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
 
-use crate::app::lock::connection::Connection;
-use crate::app::lock::failure::{Failure, RequestError};
+use crate::app::lock::connection::LockConnection;
+use crate::app::lock::failure::{LockFailure, RequestError};
 use crate::app::lock::info::{self, Info};
 use crate::app::lock::list::table;
-use crate::app::lock::options::Server;
+use crate::app::lock::options::ServerOptions;
 use crate::app::lock::screen::{Screen, keys};
 use crate::app::lock::shown::{shown, time};
-use crate::app::lock::signals::Signals;
+use crate::app::lock::signals::SignalReceiver;
 use crate::app::process::Console;
 use crate::text::system_text;
 
@@ -31,14 +31,18 @@ type Locks = Vec<(Vec<u8>, Info)>;
 ///
 /// # Errors
 /// If the server does not tell.
-pub(super) async fn watch(server: &Server, name: Option<&[u8]>, console: Console) -> Result<ExitCode, Failure> {
-    let failed = |error| Failure::of(error, name.unwrap_or_default());
-    let of_system = |cause: io::Error| Failure::of_system(system_text(&cause));
-    let mut connection = Some(Connection::connect(server).await.map_err(failed)?);
+pub(super) async fn watch(
+    server: &ServerOptions,
+    name: Option<&[u8]>,
+    console: Console,
+) -> Result<ExitCode, LockFailure> {
+    let failed = |error| LockFailure::of(error, name.unwrap_or_default());
+    let of_system = |cause: io::Error| LockFailure::of_system(system_text(&cause));
+    let mut connection = Some(LockConnection::connect(server).await.map_err(failed)?);
     // The first look tells whether the server shows its locks at all.
     let mut locks = look(&mut connection, server, name).await.map_err(failed)?;
     let (mut signals, mut resumed) =
-        (Signals::new().map_err(of_system)?, signal(SignalKind::from_raw(SIGCONT)).map_err(of_system)?);
+        (SignalReceiver::new().map_err(of_system)?, signal(SignalKind::from_raw(SIGCONT)).map_err(of_system)?);
     let mut view = View::open(console);
     loop {
         view.show(name, &locks);
@@ -74,13 +78,13 @@ const SIGCONT: i32 = rustix::process::Signal::CONT.as_raw();
 
 /// Asks for the locks.
 async fn look(
-    connection: &mut Option<Connection>,
-    server: &Server,
+    connection: &mut Option<LockConnection>,
+    server: &ServerOptions,
     name: Option<&[u8]>,
 ) -> Result<Locks, RequestError> {
     let open = match connection {
         Some(open) => open,
-        None => connection.insert(Connection::connect(server).await?),
+        None => connection.insert(LockConnection::connect(server).await?),
     };
     match name {
         Some(name) => Ok(info::ask(open, name).await?.map(|info| (name.to_vec(), info)).into_iter().collect()),

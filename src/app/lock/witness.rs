@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::app::lock::command::{SELF, send};
 use crate::app::lock::failure::exit;
-use crate::app::lock::signals::{PASSED_ON, Signals};
+use crate::app::lock::signals::{PASSED_ON, SignalReceiver};
 
 /// The first argument of the witness, which no user gives.
 pub(super) const WITNESS: &str = "--witness";
@@ -90,7 +90,7 @@ impl Witness {
 }
 
 /// Passes signals on to the command, except for those that the command has got already; never returns.
-pub(super) async fn pass_on(signals: &mut Signals, mut witness: Option<Witness>, command: Option<u32>) {
+pub(super) async fn pass_on(signals: &mut SignalReceiver, mut witness: Option<Witness>, command: Option<u32>) {
     let Some(command) = command else { return std::future::pending().await };
     loop {
         let signal = signals.next().await;
@@ -122,7 +122,7 @@ pub(super) fn run() -> ExitCode {
 }
 
 async fn answer() -> io::Result<()> {
-    let mut signals = Signals::new()?;
+    let mut signals = SignalReceiver::new()?;
     let mut questions = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
     say(0)?;
     while questions.read_u8().await.is_ok() {

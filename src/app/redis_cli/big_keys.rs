@@ -2,7 +2,7 @@
 
 use crate::app::redis_cli::output::{pause, say};
 use crate::app::redis_cli::scan;
-use crate::app::redis_cli::session::Session;
+use crate::app::redis_cli::session::CliSession;
 use crate::resp::Frame;
 use crate::text::quote;
 
@@ -42,7 +42,7 @@ struct Found {
 ///
 /// # Errors
 /// If the connection or standard output fails, or the server refuses.
-pub(super) fn run(session: &mut Session) -> Result<bool, String> {
+pub(super) fn run(session: &mut CliSession) -> Result<bool, String> {
     let (selection, interval) = (session.options.selection.clone(), session.options.interval);
     let keys = match session.ask(&[b"DBSIZE".to_vec()])? {
         Frame::Integer(keys) => keys.unsigned_abs(),
@@ -87,7 +87,7 @@ impl Kind {
 
 impl Found {
     /// Asks for the types and sizes of keys, and prints each key that is larger than all before.
-    fn look_at(&mut self, session: &mut Session, names: &[Vec<u8>]) -> Result<(), String> {
+    fn look_at(&mut self, session: &mut CliSession, names: &[Vec<u8>]) -> Result<(), String> {
         let share = 100.0 * ratio(self.sampled, self.keys);
         let types: Vec<_> = names.iter().map(|name| vec![b"TYPE".to_vec(), name.clone()]).collect();
         let kinds: Vec<_> = session.ask_all(&types)?.iter().map(|reply| self.kind(reply)).collect::<Result<_, _>>()?;

@@ -1,6 +1,6 @@
 //! Text of `help` at the prompt.
 
-use crate::app::redis_cli::hints::{Commands, Known};
+use crate::app::redis_cli::hints::{KnownCommand, ServerCommands};
 
 /// The help without a topic, after the version.
 const GENERAL: &str = "\
@@ -17,7 +17,7 @@ Set your preferences in ~/.redisclirc
 ";
 
 /// Returns the help on a topic: nothing, a group with `@` in front, or a command.
-pub(super) fn text(topic: &[Vec<u8>], commands: &Commands, version: &str) -> String {
+pub(super) fn text(topic: &[Vec<u8>], commands: &ServerCommands, version: &str) -> String {
     let Some(first) = topic.first() else { return format!("{}\n{GENERAL}", version.trim_end()) };
     let group = first.strip_prefix(b"@");
     let group =
@@ -36,8 +36,8 @@ pub(super) fn text(topic: &[Vec<u8>], commands: &Commands, version: &str) -> Str
     format!("{shown}\r\n")
 }
 
-fn entry(command: &Known, has_group: bool) -> String {
-    let Known { name, arguments, summary, since, group } = command;
+fn entry(command: &KnownCommand, has_group: bool) -> String {
+    let KnownCommand { name, arguments, summary, since, group } = command;
     let group = if has_group { format!("  \x1b[33mgroup:\x1b[0m {group}\r\n") } else { String::new() };
     format!(
         "\r\n  \x1b[1m{name}\x1b[0m \x1b[90m{arguments}\x1b[0m\r\n  \x1b[33msummary:\x1b[0m {summary}\r\n  \

@@ -8,15 +8,15 @@ use crate::text::split_words;
 
 /// The commands of a server, by name.
 #[derive(Debug, Default)]
-pub(super) struct Commands {
-    pub list: Vec<Known>,
+pub(super) struct ServerCommands {
+    pub list: Vec<KnownCommand>,
     /// Groups of the commands.
     pub groups: BTreeSet<String>,
 }
 
 /// A command or subcommand.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KnownCommand {
     /// The name in capitals, such as `CONFIG GET`.
     pub name: String,
     pub arguments: String,
@@ -26,10 +26,10 @@ pub(super) struct Known {
     pub group: String,
 }
 
-impl Commands {
+impl ServerCommands {
     /// Reads the reply to COMMAND DOCS; any other reply contains no commands.
     pub(super) fn of(docs: &Frame) -> Self {
-        let mut known = Commands::default();
+        let mut known = ServerCommands::default();
         for (name, command) in pairs(docs) {
             known.add(name, command);
             for (name, subcommand) in field(command, b"subcommands").map(pairs).unwrap_or_default() {
@@ -46,7 +46,7 @@ impl Commands {
         self.groups.insert(group.clone());
         let arguments = field(command, b"arguments").map(|list| arguments(list, " ")).unwrap_or_default();
         let (summary, since) = (text(command, b"summary"), text(command, b"since"));
-        self.list.push(Known { name, arguments, summary, since, group });
+        self.list.push(KnownCommand { name, arguments, summary, since, group });
     }
 
     /// Returns true if no command is known.
@@ -83,7 +83,7 @@ impl Commands {
     }
 
     /// Returns the command of a line with the longest name, and the number of words of this name.
-    fn find(&self, words: &[Vec<u8>]) -> Option<(&Known, usize)> {
+    fn find(&self, words: &[Vec<u8>]) -> Option<(&KnownCommand, usize)> {
         let found = self.list.iter().filter_map(|command| {
             let len = command.name.split(' ').count();
             (words.len() >= len && command.is_named(&words[..len])).then_some((command, len))
@@ -92,7 +92,7 @@ impl Commands {
     }
 }
 
-impl Known {
+impl KnownCommand {
     /// Returns true if the words are the name, or its beginning.
     pub(super) fn is_named(&self, words: &[Vec<u8>]) -> bool {
         let mut name = self.name.split(' ');

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::app::redis_cli::output::{pause, say};
-use crate::app::redis_cli::session::Session;
-use crate::app::redis_cli::show::Form;
+use crate::app::redis_cli::session::CliSession;
+use crate::app::redis_cli::show::ReplyForm;
 use crate::time::clock::Clock;
 
 /// Pause between two PINGs.
@@ -17,7 +17,7 @@ const LENGTH: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If the connection or standard output fails.
-pub(super) fn run(session: &mut Session) -> Result<bool, String> {
+pub(super) fn run(session: &mut CliSession) -> Result<bool, String> {
     let (clock, form) = (Clock::system(), session.options.format.form);
     let length = if session.options.interval == Duration::ZERO { LENGTH } else { session.options.interval };
     let began_us = clock.now().mono_us();
@@ -31,10 +31,10 @@ pub(super) fn run(session: &mut Session) -> Result<bool, String> {
         let average = total as f64 / count as f64;
         let is_over = now.ms_since(began_us) > length.as_millis() as u64;
         match form {
-            Form::Typed => {
+            ReplyForm::Typed => {
                 say(&format!("\x1b[0G\x1b[2Kmin: {least}, max: {most}, avg: {average:.2} ({count} samples)"))?
             }
-            Form::Csv if is_over => return say(&format!("{least},{most},{average:.2},{count}\n")).map(|()| true),
+            ReplyForm::Csv if is_over => return say(&format!("{least},{most},{average:.2},{count}\n")).map(|()| true),
             _ if is_over => return say(&format!("{least} {most} {average:.2} {count}\n")).map(|()| true),
             _ => {}
         }

@@ -3,10 +3,10 @@
 use std::io::{self, BufRead};
 
 use crate::app::redis_cli::help;
-use crate::app::redis_cli::hints::Commands;
+use crate::app::redis_cli::hints::ServerCommands;
 use crate::app::redis_cli::output::{is, print, say};
-use crate::app::redis_cli::session::Session;
-use crate::app::redis_cli::show::Form;
+use crate::app::redis_cli::session::CliSession;
+use crate::app::redis_cli::show::ReplyForm;
 use crate::dial::Address;
 use crate::text::{split_words, system_text};
 use crate::time::clock::Clock;
@@ -16,7 +16,7 @@ const SLOW_MS: u64 = 500;
 
 /// Consequence of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum AfterLine {
     /// The next line.
     Line,
     /// The end; true for exit status 0.
@@ -26,9 +26,9 @@ pub(super) enum Next {
 /// Executor of lines.
 pub(super) struct Lines {
     /// The session that sends the commands.
-    pub session: Session,
+    pub session: CliSession,
     /// Known commands of the server.
-    pub commands: Commands,
+    pub commands: ServerCommands,
     /// True if arguments are shown while a command is typed.
     pub has_hints: bool,
     version: String,
@@ -39,11 +39,11 @@ pub(super) struct Lines {
 ///
 /// # Errors
 /// If standard input fails.
-pub(super) fn run(session: Session, version: &str) -> Result<bool, String> {
+pub(super) fn run(session: CliSession, version: &str) -> Result<bool, String> {
     let mut lines = Lines::new(session, version);
     for line in io::stdin().lock().split(b'\n') {
         let line = line.map_err(|cause| system_text(&cause))?;
-        if let Next::End(is_success) = lines.take(&line) {
+        if let AfterLine::End(is_success) = lines.take(&line) {
             return Ok(is_success);
         }
     }
@@ -71,34 +71,34 @@ fn is_integer(word: &[u8]) -> bool {
 
 impl Lines {
     /// Creates the executor of a session's lines.
-    pub(super) fn new(session: Session, version: &str) -> Self {
-        let commands = Commands::default();
+    pub(super) fn new(session: CliSession, version: &str) -> Self {
+        let commands = ServerCommands::default();
         Lines { session, commands, has_hints: true, version: version.into(), clock: Clock::system() }
     }
 
     /// Executes a line.
-    pub(super) fn take(&mut self, line: &[u8]) -> Next {
+    pub(super) fn take(&mut self, line: &[u8]) -> AfterLine {
         match split(line) {
-            Ok((_, words)) if words.is_empty() => Next::Line,
+            Ok((_, words)) if words.is_empty() => AfterLine::Line,
             Ok((times, words)) => self.execute(times, &words),
             // Where standard output is closed, the next command finds out.
             Err(text) => {
                 let _ = print(text.as_bytes());
-                Next::Line
+                AfterLine::Line
             }
         }
     }
 
     /// Executes a command, `times` times if the line has a number. After a number, everything but `help` is sent to the
     /// server.
-    fn execute(&mut self, times: Option<i64>, words: &[Vec<u8>]) -> Next {
+    fn execute(&mut self, times: Option<i64>, words: &[Vec<u8>]) -> AfterLine {
         let name = words[0].to_ascii_lowercase();
         if let Some(times) = times.filter(|_| !matches!(&name[..], b"help" | b"?")) {
             return self.send(times, words);
         }
         let shown = match (&name[..], words) {
             (b"help" | b"?", [_, topic @ ..]) => self.help_text(topic),
-            (b"quit" | b"exit", _) => return Next::End(true),
+            (b"quit" | b"exit", _) => return AfterLine::End(true),
             ([b':', ..], _) => self.set_preference(words).unwrap_or_default(),
             (b"restart", _) => "Use 'restart' only in Lua debugging mode.\n".into(),
             (b"clear", [_]) => "\x1b[H\x1b[2J".into(),
@@ -106,13 +106,13 @@ impl Lines {
                 let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok()).unwrap_or_default();
                 self.session.options.address = Address::Tcp(String::from_utf8_lossy(host).into_owned(), port);
                 self.connect();
-                return Next::Line;
+                return AfterLine::Line;
             }
             _ => return self.send(1, words),
         };
         // Where standard output is closed, the next command finds out.
         let _ = print(shown.as_bytes());
-        Next::Line
+        AfterLine::Line
     }
 
     /// Prints the help on a topic.
@@ -136,28 +136,28 @@ impl Lines {
         is_connected
     }
 
-    fn send(&mut self, times: i64, words: &[Vec<u8>]) -> Next {
+    fn send(&mut self, times: i64, words: &[Vec<u8>]) -> AfterLine {
         if !self.session.is_connected() && !self.connect() {
-            return Next::Line;
+            return AfterLine::Line;
         }
         let began = self.clock.now();
         match self.session.repeat(words, times) {
-            Ok(is_success) if !is_success || self.session.is_unread => return Next::End(is_success),
+            Ok(is_success) if !is_success || self.session.is_unread => return AfterLine::End(is_success),
             Ok(_) => {}
             Err(reason) => (self.session.complain)(&reason),
         }
         let took_ms = self.clock.now().ms_since(began.mono_us());
-        if took_ms >= SLOW_MS && self.session.options.format.form == Form::Typed {
+        if took_ms >= SLOW_MS && self.session.options.format.form == ReplyForm::Typed {
             let _ = print(format!("({:.2}s)\n", took_ms as f64 / 1000.0).as_bytes());
         }
-        Next::Line
+        AfterLine::Line
     }
 
     /// Asks the server for its commands, if it may answer now.
     pub(super) fn learn_commands(&mut self) {
         if std::mem::take(&mut self.session.may_know_commands) && self.commands.is_empty() {
             let docs = self.session.ask(&[b"COMMAND".to_vec(), b"DOCS".to_vec()]);
-            self.commands = docs.map(|docs| Commands::of(&docs)).unwrap_or_default();
+            self.commands = docs.map(|docs| ServerCommands::of(&docs)).unwrap_or_default();
         }
     }
 

@@ -28,16 +28,16 @@ use std::process::ExitCode;
 use crate::text::system_text;
 
 use lines::Lines;
-use options::{Mode, Options, Request};
+use options::{CliInvocation, CliMode, CliOptions};
 use output::{is, print};
-use session::Session;
+use session::CliSession;
 
 /// Runs with the arguments after the program name; returns the exit status.
 pub(crate) fn run(words: Vec<Vec<u8>>, version: &str, complain: fn(&str)) -> ExitCode {
     let password = std::env::var_os("REDISCLI_AUTH").map(std::os::unix::ffi::OsStringExt::into_vec);
     let outcome = match options::read(words, version, password) {
-        Ok(Request::Print(text)) => print(text.as_bytes()).map_err(|cause| system_text(&cause)).map(|()| true),
-        Ok(Request::Talk(options)) => talk(*options, version, complain),
+        Ok(CliInvocation::Print(text)) => print(text.as_bytes()).map_err(|cause| system_text(&cause)).map(|()| true),
+        Ok(CliInvocation::Talk(options)) => talk(*options, version, complain),
         Err(reason) => Err(reason),
     };
     match outcome {
@@ -51,21 +51,21 @@ pub(crate) fn run(words: Vec<Vec<u8>>, version: &str, complain: fn(&str)) -> Exi
 }
 
 /// Executes the options; returns true for exit status 0.
-fn talk(mut options: Options, version: &str, complain: fn(&str)) -> Result<bool, String> {
+fn talk(mut options: CliOptions, version: &str, complain: fn(&str)) -> Result<bool, String> {
     if options.last_from_stdin {
         let mut last = Vec::new();
         io::stdin().read_to_end(&mut last).map_err(|cause| system_text(&cause))?;
         options.command.push(last);
     }
-    if options.mode == Mode::Pipe {
+    if options.mode == CliMode::Pipe {
         return pipe::run(&options, complain);
     }
     let (mode, command) = (options.mode, std::mem::take(&mut options.command));
     let repeat = options.repeat;
-    let mut session = Session::new(options, complain);
+    let mut session = CliSession::new(options, complain);
     let connected = session.connect();
     match command.first() {
-        _ if mode != Mode::Commands => {}
+        _ if mode != CliMode::Commands => {}
         None => {
             // A later line connects again.
             connected.map_or_else(|reason| complain(&reason), drop);
@@ -82,9 +82,9 @@ fn talk(mut options: Options, version: &str, complain: fn(&str)) -> Result<bool,
         return Ok(false);
     }
     match mode {
-        Mode::BigKeys => big_keys::run(&mut session),
-        Mode::Stat => stat::run(&mut session),
-        Mode::Latency => latency::run(&mut session),
-        Mode::Scan | Mode::Commands | Mode::Pipe => scan::run(&mut session),
+        CliMode::BigKeys => big_keys::run(&mut session),
+        CliMode::Stat => stat::run(&mut session),
+        CliMode::Latency => latency::run(&mut session),
+        CliMode::Scan | CliMode::Commands | CliMode::Pipe => scan::run(&mut session),
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::app::endpoint::{DEFAULT_HOST, DEFAULT_PORT};
-use crate::app::redis_cli::show::{Form, Format};
+use crate::app::redis_cli::show::{ReplyForm, ReplyFormat};
 use crate::app::redis_cli::tls_words::TlsWords;
 use crate::app::redis_cli::usage::HELP;
 use crate::app::uri::{Login, Uri};
@@ -16,16 +16,16 @@ const PIPE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Request of the arguments.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum CliInvocation {
     /// Print this text and exit.
     Print(String),
     /// Connect to a server.
-    Talk(Box<Options>),
+    Talk(Box<CliOptions>),
 }
 
 /// Use of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum CliMode {
     /// Send the command, or the lines of standard input.
     Commands,
     /// List the keys.
@@ -42,7 +42,7 @@ pub(super) enum Mode {
 
 /// Keys to scan.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Selection {
+pub(super) struct KeySelection {
     /// Pattern of the names.
     pub pattern: Option<Vec<u8>>,
     /// Number of keys that one call of SCAN looks at.
@@ -64,7 +64,7 @@ pub(super) enum Resp3 {
 
 /// The parsed options.
 #[derive(Debug)]
-pub(super) struct Options {
+pub(super) struct CliOptions {
     /// The address of the server.
     pub address: Address,
     /// The TLS options, if TLS is used.
@@ -82,24 +82,24 @@ pub(super) struct Options {
     /// True if the last argument comes from standard input.
     pub last_from_stdin: bool,
     /// Format of printed replies.
-    pub format: Format,
+    pub format: ReplyFormat,
     /// Use of the connection.
-    pub mode: Mode,
+    pub mode: CliMode,
     /// Number of times that the command is sent; -1 is without an end.
     pub repeat: i64,
     /// The pause after each command or cycle.
     pub interval: Duration,
     /// Keys to scan.
-    pub selection: Selection,
+    pub selection: KeySelection,
     /// Timeout of the last reply with `--pipe`; `None` for no limit.
     pub pipe_timeout: Option<Duration>,
     /// The command and its arguments; empty for the lines of standard input.
     pub command: Vec<Vec<u8>>,
 }
 
-impl Options {
+impl CliOptions {
     fn new(password: Option<Vec<u8>>) -> Self {
-        Options {
+        CliOptions {
             address: Address::Tcp(DEFAULT_HOST.into(), DEFAULT_PORT),
             tls: None,
             user: None,
@@ -108,11 +108,11 @@ impl Options {
             resp3: None,
             error_status: false,
             last_from_stdin: false,
-            format: Format::default(),
-            mode: Mode::Commands,
+            format: ReplyFormat::default(),
+            mode: CliMode::Commands,
             repeat: 1,
             interval: Duration::ZERO,
-            selection: Selection::default(),
+            selection: KeySelection::default(),
             pipe_timeout: Some(PIPE_TIMEOUT),
             command: Vec::new(),
         }
@@ -125,18 +125,18 @@ impl Options {
             "-i" => self.interval = seconds(option, value()?)?,
             "-d" => self.format.between_items = value()?,
             "-D" => self.format.after_reply = value()?,
-            "--raw" => self.format.form = Form::Raw,
-            "--no-raw" => self.format.form = Form::Typed,
-            "--csv" => self.format.form = Form::Csv,
+            "--raw" => self.format.form = ReplyForm::Raw,
+            "--no-raw" => self.format.form = ReplyForm::Typed,
+            "--csv" => self.format.form = ReplyForm::Csv,
             "--json" | "--quoted-json" => {
-                self.format.form = if option == "--json" { Form::Json } else { Form::QuotedJson };
+                self.format.form = if option == "--json" { ReplyForm::Json } else { ReplyForm::QuotedJson };
                 self.resp3 = self.resp3.or(Some(Resp3::Default));
             }
-            "--scan" => self.mode = Mode::Scan,
-            "--bigkeys" => self.mode = Mode::BigKeys,
-            "--stat" => self.mode = Mode::Stat,
-            "--latency" => self.mode = Mode::Latency,
-            "--pipe" => self.mode = Mode::Pipe,
+            "--scan" => self.mode = CliMode::Scan,
+            "--bigkeys" => self.mode = CliMode::BigKeys,
+            "--stat" => self.mode = CliMode::Stat,
+            "--latency" => self.mode = CliMode::Latency,
+            "--pipe" => self.mode = CliMode::Pipe,
             "--pipe-timeout" => {
                 let limit = seconds(option, value()?)?;
                 self.pipe_timeout = (limit > Duration::ZERO).then_some(limit);
@@ -155,8 +155,8 @@ impl Options {
 ///
 /// # Errors
 /// The reason for which the arguments are invalid.
-pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>) -> Result<Request, String> {
-    let mut options = Options::new(password);
+pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>) -> Result<CliInvocation, String> {
+    let mut options = CliOptions::new(password);
     let (mut host, mut port, mut socket) = (None, None, None);
     let mut tls = TlsWords::default();
     let mut words = words.into_iter();
@@ -190,8 +190,8 @@ pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>
             "--cert" => tls.cert = Some(path(value()?)),
             "--key" => tls.key = Some(path(value()?)),
             "--sni" => tls.options.sni = Some(text(value()?)),
-            "--help" => return Ok(Request::Print(HELP.to_owned())),
-            "-v" | "--version" => return Ok(Request::Print(version.to_owned())),
+            "--help" => return Ok(CliInvocation::Print(HELP.to_owned())),
+            "-v" | "--version" => return Ok(CliInvocation::Print(version.to_owned())),
             _ if options.take(&option, value)? => {}
             _ => return Err(unknown(&option)),
         }
@@ -201,11 +201,11 @@ pub(super) fn read(words: Vec<Vec<u8>>, version: &str, password: Option<Vec<u8>>
         Some(path) => Address::Unix(path),
         None => Address::Tcp(host.unwrap_or_else(|| DEFAULT_HOST.into()), port.unwrap_or(DEFAULT_PORT)),
     };
-    Ok(Request::Talk(Box::new(options)))
+    Ok(CliInvocation::Talk(Box::new(options)))
 }
 
 /// Sets the options that an address stands for.
-fn apply(uri: Uri, options: &mut Options, host: &mut Option<String>, port: &mut Option<u16>, tls: &mut TlsWords) {
+fn apply(uri: Uri, options: &mut CliOptions, host: &mut Option<String>, port: &mut Option<u16>, tls: &mut TlsWords) {
     let Login { user, password, word } = uri.login;
     tls.wanted |= uri.is_tls;
     options.user = user.or(options.user.take());
@@ -253,10 +253,10 @@ fn unquoted(word: &[u8]) -> Result<Vec<u8>, String> {
 mod tests {
     use super::*;
 
-    fn options(words: &[&str]) -> Options {
+    fn options(words: &[&str]) -> CliOptions {
         let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         match read(words, "v", None) {
-            Ok(Request::Talk(options)) => *options,
+            Ok(CliInvocation::Talk(options)) => *options,
             other => panic!("{other:?}"),
         }
     }

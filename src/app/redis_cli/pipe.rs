@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_util::codec::Decoder;
 
 use crate::app::link::lost;
-use crate::app::redis_cli::options::Options;
+use crate::app::redis_cli::options::CliOptions;
 use crate::app::redis_cli::output::say;
 use crate::dial::open;
 use crate::resp::{Frame, FrameDecoder, write_command};
@@ -31,12 +31,12 @@ const PARTS: usize = 4;
 ///
 /// # Errors
 /// If the connection fails.
-pub(super) fn run(options: &Options, complain: fn(&str)) -> Result<bool, String> {
+pub(super) fn run(options: &CliOptions, complain: fn(&str)) -> Result<bool, String> {
     let runtime = Builder::new_current_thread().enable_all().build().map_err(|cause| system_text(&cause))?;
     runtime.block_on(transfer(options, complain))
 }
 
-async fn transfer(options: &Options, complain: fn(&str)) -> Result<bool, String> {
+async fn transfer(options: &CliOptions, complain: fn(&str)) -> Result<bool, String> {
     let address = &options.address;
     let stream = open(address, options.tls.as_ref())
         .await
@@ -109,7 +109,7 @@ fn read_input(sender: &mpsc::Sender<io::Result<Vec<u8>>>) {
 async fn count<R: AsyncRead + Unpin>(
     replies: &mut Replies<R>,
     mark: &[u8],
-    options: &Options,
+    options: &CliOptions,
     all_sent: &Cell<bool>,
     complain: fn(&str),
 ) -> Result<(u64, u64), String> {

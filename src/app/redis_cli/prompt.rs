@@ -13,11 +13,11 @@ use rustyline::history::MemHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
-use crate::app::redis_cli::hints::Commands;
+use crate::app::redis_cli::hints::ServerCommands;
 use crate::app::redis_cli::history::{LINES_MAX, dot_file, is_secret, save};
 use crate::app::redis_cli::interrupts::Interrupts;
-use crate::app::redis_cli::lines::{Lines, Next, UNBALANCED, split};
-use crate::app::redis_cli::session::Session;
+use crate::app::redis_cli::lines::{AfterLine, Lines, UNBALANCED, split};
+use crate::app::redis_cli::session::CliSession;
 use crate::text::{split_words, system_text};
 
 /// Width of a terminal that does not report it.
@@ -27,7 +27,7 @@ const COLUMNS: usize = 80;
 ///
 /// # Errors
 /// If the terminal fails.
-pub(super) fn run(mut session: Session, version: &str) -> Result<bool, String> {
+pub(super) fn run(mut session: CliSession, version: &str) -> Result<bool, String> {
     session.interrupts = Some(Interrupts::start().map_err(|cause| system_text(&cause))?);
     let mut lines = Lines::new(session, version);
     load_preferences(&mut lines);
@@ -41,7 +41,7 @@ pub(super) fn run(mut session: Session, version: &str) -> Result<bool, String> {
         match line {
             Ok(line) => {
                 typed.remember(&line);
-                if let Next::End(is_success) = lines.take(line.as_bytes()) {
+                if let AfterLine::End(is_success) = lines.take(line.as_bytes()) {
                     return Ok(is_success);
                 }
             }
@@ -118,7 +118,7 @@ impl Typed {
 
 /// Completion and hints while a line is typed.
 struct Assistant {
-    commands: Commands,
+    commands: ServerCommands,
     has_hints: bool,
     prompt_width: usize,
 }

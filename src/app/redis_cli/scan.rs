@@ -1,9 +1,9 @@
 //! `--scan`: prints the names of all keys.
 
-use crate::app::redis_cli::options::Selection;
+use crate::app::redis_cli::options::KeySelection;
 use crate::app::redis_cli::output::{pause, print};
-use crate::app::redis_cli::session::Session;
-use crate::app::redis_cli::show::Form;
+use crate::app::redis_cli::session::CliSession;
+use crate::app::redis_cli::show::ReplyForm;
 use crate::resp::Frame;
 use crate::text::{quote, system_text};
 
@@ -11,9 +11,9 @@ use crate::text::{quote, system_text};
 ///
 /// # Errors
 /// If the connection or standard output fails, or the server refuses SCAN.
-pub(super) fn run(session: &mut Session) -> Result<bool, String> {
+pub(super) fn run(session: &mut CliSession) -> Result<bool, String> {
     let (selection, interval) = (session.options.selection.clone(), session.options.interval);
-    let is_quoted = session.options.format.form == Form::Typed;
+    let is_quoted = session.options.format.form == ReplyForm::Typed;
     let mut cursor = b"0".to_vec();
     loop {
         let names;
@@ -37,9 +37,9 @@ fn line(name: &[u8], is_quoted: bool) -> Vec<u8> {
 /// # Errors
 /// If the connection fails, or the server refuses.
 pub(super) fn next(
-    session: &mut Session,
+    session: &mut CliSession,
     cursor: &[u8],
-    selection: &Selection,
+    selection: &KeySelection,
 ) -> Result<(Vec<u8>, Vec<Vec<u8>>), String> {
     let mut words = vec![b"SCAN".to_vec(), cursor.to_vec()];
     let count = selection.count.map(|count| count.to_string().into_bytes());

@@ -3,11 +3,11 @@
 
 use std::io::{self, IsTerminal};
 
-use crate::app::link::{Link, lost};
+use crate::app::link::{RespConnection, lost};
 use crate::app::redis_cli::interrupts::Interrupts;
-use crate::app::redis_cli::options::{Options, Resp3};
+use crate::app::redis_cli::options::{CliOptions, Resp3};
 use crate::app::redis_cli::output::{is, pause, print};
-use crate::app::redis_cli::show::Form;
+use crate::app::redis_cli::show::ReplyForm;
 use crate::dial::Address;
 use crate::resp::Frame;
 use crate::text::system_text;
@@ -31,9 +31,9 @@ const TEXTS: [&[&[u8]]; 12] = [
     &[b"latency", b"doctor"],
 ];
 
-pub(super) struct Session {
+pub(super) struct CliSession {
     /// The options, of which the prompt changes the address and the database.
-    pub options: Options,
+    pub options: CliOptions,
     /// Handler of Ctrl-C; only at a prompt.
     pub interrupts: Option<Interrupts>,
     /// True if the commands of the server should be asked for.
@@ -42,7 +42,7 @@ pub(super) struct Session {
     pub complain: fn(&str),
     /// True once nobody reads what is printed.
     pub is_unread: bool,
-    link: Option<Link>,
+    link: Option<RespConnection>,
     /// The database of the connection.
     database: u32,
     /// The database before MULTI, in a transaction.
@@ -57,12 +57,12 @@ enum Answer {
     Other,
 }
 
-impl Session {
+impl CliSession {
     /// Prepares a session; it is not connected.
-    pub(super) fn new(options: Options, complain: fn(&str)) -> Self {
+    pub(super) fn new(options: CliOptions, complain: fn(&str)) -> Self {
         let (link, interrupts) = (None, None);
         let (may_know_commands, is_unread) = (false, false);
-        Session { options, interrupts, may_know_commands, complain, is_unread, link, database: 0, transaction: None }
+        CliSession { options, interrupts, may_know_commands, complain, is_unread, link, database: 0, transaction: None }
     }
 
     /// Connects, authenticates and selects the database by the options; returns true if the server accepts that. An
@@ -73,7 +73,7 @@ impl Session {
     pub(super) fn connect(&mut self) -> Result<bool, String> {
         (self.link, self.database, self.transaction) = (None, 0, None);
         let address = &self.options.address;
-        let link = Link::connect(address, self.options.tls.as_ref())
+        let link = RespConnection::connect(address, self.options.tls.as_ref())
             .map_err(|cause| format!("Could not connect to Redis at {address}: {}", system_text(&cause)))?;
         self.link = Some(link);
         self.may_know_commands = true;
@@ -152,7 +152,7 @@ impl Session {
     fn command(&mut self, words: &[Vec<u8>]) -> Result<bool, String> {
         self.send(words)?;
         let is_streaming = STREAMING.iter().any(|name| is(&words[0], name));
-        if is_streaming && !is(&words[0], b"monitor") && self.options.format.form != Form::Raw {
+        if is_streaming && !is(&words[0], b"monitor") && self.options.format.form != ReplyForm::Raw {
             // Where standard output is closed, the messages find out.
             let _ = print(b"Reading messages... (press Ctrl-C to quit)\n");
         }
@@ -202,7 +202,7 @@ impl Session {
     /// Records what a command has changed for the prompt and for a later connection.
     fn note(&mut self, words: &[Vec<u8>], answer: Answer) {
         let (name, is_accepted) = (words[0].to_ascii_lowercase(), answer != Answer::Error);
-        let select = |session: &mut Session, database: u32| {
+        let select = |session: &mut CliSession, database: u32| {
             (session.database, session.options.database) = (database, database);
         };
         match (&name[..], words.len()) {
@@ -259,7 +259,7 @@ impl Answer {
     }
 }
 
-impl Options {
+impl CliOptions {
     /// Returns the commands that begin a connection, each with its name in errors.
     pub(super) fn greeting(&self) -> Vec<(String, Vec<Vec<u8>>)> {
         let mut first: Vec<(String, Vec<Vec<u8>>)> = Vec::new();

@@ -8,7 +8,7 @@ use crate::text::quote;
 
 /// Form of printed replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ReplyForm {
     /// Without types.
     Raw,
     /// With types and numbers.
@@ -23,39 +23,39 @@ pub(super) enum Form {
 
 /// Format of printed replies: their form, and the separators.
 #[derive(Clone, Debug)]
-pub(super) struct Format {
-    pub form: Form,
+pub(super) struct ReplyFormat {
+    pub form: ReplyForm,
     /// Separator of the items of a raw reply.
     pub between_items: Vec<u8>,
     /// Terminator of a raw reply.
     pub after_reply: Vec<u8>,
 }
 
-impl Default for Format {
+impl Default for ReplyFormat {
     /// Returns the format for standard output: types are for people only.
     fn default() -> Self {
-        let form = if io::stdout().is_terminal() { Form::Typed } else { Form::Raw };
-        Format { form, between_items: b"\n".to_vec(), after_reply: b"\n".to_vec() }
+        let form = if io::stdout().is_terminal() { ReplyForm::Typed } else { ReplyForm::Raw };
+        ReplyFormat { form, between_items: b"\n".to_vec(), after_reply: b"\n".to_vec() }
     }
 }
 
-impl Format {
+impl ReplyFormat {
     /// Formats a reply for printing; `is_text` is true for human-readable text.
     pub(super) fn show(&self, frame: &Frame, is_text: bool) -> Vec<u8> {
         match self.form {
             _ if is_text => raw(frame, &self.between_items),
-            Form::Typed => typed(frame, 0),
-            Form::Raw => [&raw(frame, &self.between_items)[..], &self.after_reply].concat(),
-            Form::Csv => [&json::csv(frame)[..], b"\n"].concat(),
-            Form::Json => [&json::json(frame, json::escape)[..], b"\n"].concat(),
-            Form::QuotedJson => [&json::json(frame, json::quote_ascii)[..], b"\n"].concat(),
+            ReplyForm::Typed => typed(frame, 0),
+            ReplyForm::Raw => [&raw(frame, &self.between_items)[..], &self.after_reply].concat(),
+            ReplyForm::Csv => [&json::csv(frame)[..], b"\n"].concat(),
+            ReplyForm::Json => [&json::json(frame, json::escape)[..], b"\n"].concat(),
+            ReplyForm::QuotedJson => [&json::json(frame, json::quote_ascii)[..], b"\n"].concat(),
         }
     }
 
     /// Formats a push message as it is printed between replies.
     pub(super) fn show_push(&self, frame: &Frame) -> Vec<u8> {
         match frame {
-            Frame::Push(items) if self.form == Form::Typed => match &items[..] {
+            Frame::Push(items) if self.form == ReplyForm::Typed => match &items[..] {
                 [Frame::Bulk(kind), Frame::Array(keys)] if **kind == *b"invalidate" => {
                     let keys = keys.iter().filter_map(Frame::as_bytes).map(|key| [b"'", key, b"'"].concat());
                     [b"-> invalidate: ", &keys.collect::<Vec<_>>().join(&b", "[..])[..], b"\n"].concat()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::app::redis_cli::output::{pause, say};
-use crate::app::redis_cli::session::Session;
+use crate::app::redis_cli::session::CliSession;
 use crate::resp::Frame;
 
 /// The interval without `-i`.
@@ -24,7 +24,7 @@ keys       mem      clients blocked requests            connections
 ///
 /// # Errors
 /// If the connection or standard output fails.
-pub(super) fn run(session: &mut Session) -> Result<bool, String> {
+pub(super) fn run(session: &mut CliSession) -> Result<bool, String> {
     let interval = session.options.interval;
     let interval = if interval == Duration::ZERO { INTERVAL } else { interval };
     let (mut lines, mut before) = (0, 0);

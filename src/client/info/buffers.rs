@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::client::pending::Pending;
+use crate::client::pending::PendingInput;
 
 /// The sizes of a client's buffers, in bytes, and the memory counted for it.
 pub(crate) struct Buffers {
@@ -53,7 +53,7 @@ impl Buffers {
     }
 
     /// Records the input of an incomplete request.
-    pub(crate) fn set_pending(&self, pending: Pending) {
+    pub(crate) fn set_pending(&self, pending: PendingInput) {
         self.set_query_buffer(pending.unparsed, pending.held.saturating_sub(pending.unparsed + pending.arguments));
         self.arguments.store(pending.arguments, Relaxed);
     }

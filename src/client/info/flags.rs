@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The flags of a client.
 #[derive(Default)]
-pub struct Flags {
+pub struct ClientFlags {
     /// True while the client is blocked, see [`Clients::block`](crate::client::registry::Clients::block).
     is_blocked: AtomicBool,
     /// True while the client is queued for a lock, or about to be.
@@ -19,7 +19,7 @@ pub struct Flags {
     has_quit: AtomicBool,
 }
 
-impl Flags {
+impl ClientFlags {
     /// Returns true if the client is blocked.
     pub fn is_blocked(&self) -> bool {
         self.is_blocked.load(Relaxed)

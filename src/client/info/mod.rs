@@ -24,20 +24,20 @@ mod traffic;
 
 use buffers::Buffers;
 pub(crate) use copy::ClientCopy;
-use flags::Flags;
+use flags::ClientFlags;
 pub(crate) use former::FormerClient;
 use held_locks::ClientLocks;
 pub(crate) use held_locks::LockName;
 pub(crate) use held_tokens::HeldTokens;
+pub(crate) use names::ClientNames;
 use names::CountedNames;
-pub(crate) use names::Names;
 pub use peer::Peer;
 use session_state::SessionState;
 pub(crate) use session_state::{ChannelKind, Class};
 use traffic::Traffic;
 
 use crate::client::outbox::{OVERFLOW, Outbox, PushFrame};
-use crate::client::tracking::Mode;
+use crate::client::tracking::TrackingMode;
 use crate::config::{ClientMemory, Config, OutputLimit};
 use crate::resp::{Output, Protocol};
 use crate::spec::CommandSpec;
@@ -63,7 +63,7 @@ pub struct ClientInfo {
     /// Frames and signals from other tasks.
     pub outbox: Outbox,
     /// The client's tracking mode.
-    pub tracking: Mode,
+    pub tracking: TrackingMode,
     /// Counters of bytes and commands.
     pub(crate) traffic: Traffic,
     /// Buffer sizes and counted memory.
@@ -71,7 +71,7 @@ pub struct ClientInfo {
     /// State set by the client's commands.
     pub(crate) session: SessionState,
     /// Flags such as blocked, throttled and exempt.
-    pub flags: Flags,
+    pub flags: ClientFlags,
     /// Time since which the soft output limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     over_soft_limit_ms: AtomicU64,
     names: Mutex<CountedNames>,
@@ -99,11 +99,11 @@ impl ClientInfo {
             peer,
             connected_ms: now.mono_ms(),
             outbox: Outbox::new(memory_account.clone()),
-            tracking: Mode::default(),
+            tracking: TrackingMode::default(),
             traffic: Traffic::new(now),
             buffers: Buffers::new(all_memory),
             session: SessionState::new(),
-            flags: Flags::default(),
+            flags: ClientFlags::default(),
             over_soft_limit_ms: AtomicU64::new(NEVER),
             names: Mutex::new(CountedNames::new(memory_account.clone())),
             written: AtomicU64::new(0),
@@ -172,12 +172,12 @@ impl ClientInfo {
     }
 
     /// Returns the names that the client has set for itself.
-    pub fn names(&self) -> Names {
-        Names::clone(&self.names.lock())
+    pub fn names(&self) -> ClientNames {
+        ClientNames::clone(&self.names.lock())
     }
 
     /// Changes the names that the client has set for itself.
-    pub fn update_names(&self, change: impl FnOnce(&mut Names)) {
+    pub fn update_names(&self, change: impl FnOnce(&mut ClientNames)) {
         self.buffers.add_kept_len(self.names.lock().update(change));
     }
 

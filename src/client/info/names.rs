@@ -8,7 +8,7 @@ use crate::store::MemoryAccount;
 
 /// Names that the client has set for itself.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct ClientNames {
     /// From CLIENT SETNAME or HELLO.
     pub name: Box<str>,
     /// From CLIENT SETINFO LIB-NAME.
@@ -17,7 +17,7 @@ pub struct Names {
     pub lib_ver: Box<str>,
 }
 
-impl Names {
+impl ClientNames {
     /// Returns the bytes allocated.
     fn memory(&self) -> usize {
         [&self.name, &self.lib_name, &self.lib_ver].map(|name| list_len::<u8>(name.len())).iter().sum()
@@ -26,18 +26,18 @@ impl Names {
 
 /// Names that are counted as used memory for as long as they are kept.
 pub(super) struct CountedNames {
-    names: Names,
+    names: ClientNames,
     memory_account: Arc<MemoryAccount>,
 }
 
 impl CountedNames {
     /// Creates empty names.
     pub(super) fn new(memory_account: Arc<MemoryAccount>) -> Self {
-        CountedNames { names: Names::default(), memory_account }
+        CountedNames { names: ClientNames::default(), memory_account }
     }
 
     /// Changes the names; returns by how many bytes they have grown.
-    pub(super) fn update(&mut self, change: impl FnOnce(&mut Names)) -> isize {
+    pub(super) fn update(&mut self, change: impl FnOnce(&mut ClientNames)) -> isize {
         let before = self.names.memory();
         change(&mut self.names);
         let after = self.names.memory();
@@ -47,9 +47,9 @@ impl CountedNames {
 }
 
 impl Deref for CountedNames {
-    type Target = Names;
+    type Target = ClientNames;
 
-    fn deref(&self) -> &Names {
+    fn deref(&self) -> &ClientNames {
         &self.names
     }
 }

@@ -7,7 +7,7 @@ use crate::client::outbox::NUDGE;
 use crate::client::pause::Pause;
 use crate::client::registry::clients::Clients;
 use crate::client::registry::mirrored::MirroredWaiter;
-use crate::client::registry::wait::{Answered, BlockedCall, Blocking, Unblocked, Wait};
+use crate::client::registry::wait::{Answered, BlockedCall, Blocking, ClientWait, Unblocked};
 use crate::store::value::Type;
 use crate::store::{LockHolder as _, NEVER, Waiter};
 use crate::time::clock::Now;
@@ -15,7 +15,7 @@ use crate::time::clock::Now;
 /// Guard of a blocked client, whose wait ends when the guard is dropped.
 pub struct Blocked {
     clients: Arc<Clients>,
-    wait: Arc<Wait>,
+    wait: Arc<ClientWait>,
     is_timed: bool,
     /// Bytes reported for the wait.
     counted: usize,
@@ -29,7 +29,7 @@ impl Blocked {
     }
 
     /// Returns the wait, shared with other tasks.
-    pub(crate) fn shared_wait(&self) -> Arc<Wait> {
+    pub(crate) fn shared_wait(&self) -> Arc<ClientWait> {
         self.wait.clone()
     }
 
@@ -45,7 +45,7 @@ impl Blocked {
 
     /// Returns the outcome of the wait if the call was answered, or, with `heeds_timeout`, if its timeout has passed.
     pub fn ended(&self, now: Now, heeds_timeout: bool) -> Option<Unblocked> {
-        let Wait { ticket, until_ms, .. } = &*self.wait;
+        let ClientWait { ticket, until_ms, .. } = &*self.wait;
         // A concurrent UNBLOCK comes first or has no effect.
         let is_over = || {
             let is_late = heeds_timeout && now.mono_ms() >= *until_ms;
@@ -56,7 +56,7 @@ impl Blocked {
 
     /// Ends the wait: no other party answers the call any more.
     pub fn end(&self) {
-        let Wait { ticket, info, .. } = &*self.wait;
+        let ClientWait { ticket, info, .. } = &*self.wait;
         ticket.take();
         if self.clients.waits.end(&self.wait) {
             if let Some(token) = self.token {
@@ -210,7 +210,7 @@ impl Clients {
     pub(crate) fn end_overdue(&self, now: Now) {
         let overdue = self.waits.all().into_values().filter(|wait| wait.until_ms <= now.mono_ms());
         let in_time = |blocking: &mut Blocking| (!blocking.is_committing()).then_some(Unblocked::InTime);
-        let ended: Vec<Arc<Wait>> = overdue.filter(|wait| wait.answer_quietly(in_time)).collect();
+        let ended: Vec<Arc<ClientWait>> = overdue.filter(|wait| wait.answer_quietly(in_time)).collect();
         // Woken only now: what one of these clients frees is not for another one whose wait is over, too.
         ended.iter().for_each(|wait| wait.info.outbox.signal(NUDGE));
     }
@@ -218,7 +218,7 @@ impl Clients {
     /// Returns the time after `now` at which the next wait ends or the next blocked call is to be made again, in
     /// monotonic milliseconds, or [`NEVER`].
     pub(crate) fn next_due_ms(&self, now: Now) -> u64 {
-        let due_ms = |wait: &Arc<Wait>| {
+        let due_ms = |wait: &Arc<ClientWait>| {
             let retry_at_ms = wait.call(|call| call.retry_at_ms).unwrap_or(NEVER);
             [wait.until_ms, retry_at_ms].into_iter().filter(|at_ms| *at_ms > now.mono_ms()).min()
         };
@@ -227,8 +227,9 @@ impl Clients {
 
     /// Returns the keys, with their databases, of the blocked calls that are to be made again by now.
     pub(crate) fn due_keys(&self, now: Now) -> Vec<(usize, Box<[u8]>)> {
-        let due =
-            |wait: &Arc<Wait>| wait.call(|call| (call.retry_at_ms <= now.mono_ms()).then(|| call.keys())).flatten();
+        let due = |wait: &Arc<ClientWait>| {
+            wait.call(|call| (call.retry_at_ms <= now.mono_ms()).then(|| call.keys())).flatten()
+        };
         self.waits.all().values().filter_map(due).flatten().collect()
     }
 

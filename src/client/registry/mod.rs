@@ -9,5 +9,5 @@ mod wait;
 
 pub(crate) use blocked::Blocked;
 pub(crate) use clients::{Admissions, Clients};
-pub(crate) use suspended::{OnTimeout, Place, QueuePlace, Suspended};
-pub(crate) use wait::{BlockedCall, Blocking, Grant, Unblocked, Wait};
+pub(crate) use suspended::{BlockedOn, OnTimeout, QueuePlace, Suspended};
+pub(crate) use wait::{BlockedCall, Blocking, ClientWait, Grant, Unblocked};

@@ -13,7 +13,7 @@ pub(crate) type OnTimeout = Box<dyn Fn(&mut Reply<'_>) + Send>;
 
 /// Queue in which a blocked client waits for its keys.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum BlockedOn {
     /// The queue for a lock, or for several.
     LockQueue(QueuePlace),
     /// The queue for a value of a type.
@@ -40,7 +40,7 @@ pub(crate) struct Suspended {
     /// Guard that ends the wait when it is dropped.
     pub(crate) blocked: Blocked,
     /// Queue of the client; `None` if it waits for its timeout alone.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<BlockedOn>,
     /// Hashes of the awaited keys, and their positions in the request.
     pub(crate) keys: Box<[(u64, usize)]>,
     /// Database of the keys.
@@ -56,7 +56,7 @@ pub(crate) struct Suspended {
 impl Suspended {
     /// Returns true if the client is queued for locks, which are its keys.
     pub(crate) fn is_in_lock_queue(&self) -> bool {
-        matches!(self.place, Some(Place::LockQueue(_)))
+        matches!(self.place, Some(BlockedOn::LockQueue(_)))
     }
 
     /// Returns the lock that a client of an engine is queued for.
@@ -74,8 +74,8 @@ impl Suspended {
     /// Adds the client to the queues of its keys.
     pub(crate) fn join_queues(&self, view: &mut View<'_>) {
         self.keys().for_each(|key| match self.place {
-            Some(Place::LockQueue(place)) => view.locks().join_queue(key, self.lock_waiter(place)),
-            Some(Place::Queue { awaited, heeds_absence }) => {
+            Some(BlockedOn::LockQueue(place)) => view.locks().join_queue(key, self.lock_waiter(place)),
+            Some(BlockedOn::Queue { awaited, heeds_absence }) => {
                 view.waiting().enqueue(key, self.blocked.waiter(awaited, heeds_absence));
             }
             None => {}
@@ -91,7 +91,7 @@ impl Suspended {
     /// Reverts [`Suspended::join_queues`].
     pub(crate) fn leave_queues(&self, view: &mut View<'_>) {
         let number = match self.place {
-            Some(Place::LockQueue(place)) => place.number,
+            Some(BlockedOn::LockQueue(place)) => place.number,
             _ => self.blocked.number(),
         };
         self.keys().for_each(|key| view.waiting().dequeue(self.db, key, number));

@@ -28,7 +28,7 @@ pub enum Blocking {
 }
 
 /// Size of a blocked client's wait and of its entry in [`Waits`], whose nodes are half full, in bytes.
-const WAIT_LEN: usize = allocation_len(COUNTED_LEN + size_of::<Wait>()) + 2 * size_of::<(u64, Arc<Wait>)>();
+const WAIT_LEN: usize = allocation_len(COUNTED_LEN + size_of::<ClientWait>()) + 2 * size_of::<(u64, Arc<ClientWait>)>();
 /// Measured memory of the task of a blocked client beyond that of an idle one, in bytes.
 const TASK_LEN: usize = 672;
 
@@ -132,7 +132,7 @@ impl Unblocked {
 }
 
 /// The wait of a blocked client, as other tasks see it.
-pub(crate) struct Wait {
+pub(crate) struct ClientWait {
     /// Number of the wait, larger than those of all waits that began before.
     pub(super) number: u64,
     pub(super) ticket: Ticket<Blocking, Unblocked>,
@@ -141,7 +141,7 @@ pub(crate) struct Wait {
     pub(super) until_ms: u64,
 }
 
-impl Wait {
+impl ClientWait {
     /// Returns the wait of a client in the queue of a key.
     pub(crate) fn of(waiter: &Waiter) -> Option<&Self> {
         waiter.ticket.downcast_ref()
@@ -229,18 +229,18 @@ impl Wait {
 pub(super) struct Waits {
     /// Number of the wait that began last.
     last: AtomicU64,
-    by_client: Mutex<BTreeMap<u64, Arc<Wait>>>,
+    by_client: Mutex<BTreeMap<u64, Arc<ClientWait>>>,
     /// Number of waits with a timeout.
     timed: AtomicUsize,
 }
 
 /// Waits that were answered.
-pub(crate) struct Answered(Vec<(u64, Arc<Wait>)>);
+pub(crate) struct Answered(Vec<(u64, Arc<ClientWait>)>);
 
 impl Waits {
-    pub(super) fn begin(&self, info: &Arc<ClientInfo>, blocking: Blocking, until_ms: u64) -> Arc<Wait> {
+    pub(super) fn begin(&self, info: &Arc<ClientInfo>, blocking: Blocking, until_ms: u64) -> Arc<ClientWait> {
         let number = self.last.fetch_add(1, Relaxed) + 1;
-        let wait = Arc::new(Wait { number, ticket: Ticket::new(blocking), info: info.clone(), until_ms });
+        let wait = Arc::new(ClientWait { number, ticket: Ticket::new(blocking), info: info.clone(), until_ms });
         let mut by_client = self.by_client.lock();
         by_client.insert(info.id, wait.clone());
         info.flags.set_blocked(true); // under the lock: a wait that is found has its flag
@@ -249,7 +249,7 @@ impl Waits {
     }
 
     /// Ends the wait of a client; returns true if it had not ended before. The client may have begun another one since.
-    pub(super) fn end(&self, wait: &Arc<Wait>) -> bool {
+    pub(super) fn end(&self, wait: &Arc<ClientWait>) -> bool {
         let mut by_client = self.by_client.lock();
         let was_waiting = by_client.get(&wait.info.id).is_some_and(|present| Arc::ptr_eq(present, wait));
         if was_waiting {
@@ -259,12 +259,12 @@ impl Waits {
         was_waiting
     }
 
-    pub(super) fn of(&self, client: u64) -> Option<Arc<Wait>> {
+    pub(super) fn of(&self, client: u64) -> Option<Arc<ClientWait>> {
         self.by_client.lock().get(&client).cloned()
     }
 
     /// Returns the waits, by the clients' ids.
-    pub(super) fn all(&self) -> BTreeMap<u64, Arc<Wait>> {
+    pub(super) fn all(&self) -> BTreeMap<u64, Arc<ClientWait>> {
         self.by_client.lock().clone()
     }
 
@@ -294,7 +294,7 @@ impl Waits {
     /// Returns true if the tasks of all these clients have fetched their answers.
     pub(super) fn have_noticed(&self, answered: &Answered) -> bool {
         let waits = self.by_client.lock();
-        let is_same = |id: &u64, wait: &Arc<Wait>| waits.get(id).is_some_and(|now| Arc::ptr_eq(now, wait));
+        let is_same = |id: &u64, wait: &Arc<ClientWait>| waits.get(id).is_some_and(|now| Arc::ptr_eq(now, wait));
         !answered.0.iter().any(|(id, wait)| is_same(id, wait))
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::client::registry::{Clients, Unblocked};
-use crate::client::replica::awaited::Awaited;
+use crate::client::replica::awaited::AwaitedReplicas;
 use crate::client::replica::list::Replicas;
 
 /// Wait of a client for acknowledgements of replicas, which ends when it is dropped.
 pub(crate) struct WaitingForReplicas {
     replicas: Arc<Replicas>,
     client: u64,
-    awaited: Awaited,
+    awaited: AwaitedReplicas,
 }
 
 impl WaitingForReplicas {
@@ -33,7 +33,7 @@ impl Drop for WaitingForReplicas {
 
 impl Replicas {
     /// Begins the wait of a client, which the caller then blocks.
-    pub(crate) fn wait(self: &Arc<Self>, client: u64, awaited: Awaited) -> WaitingForReplicas {
+    pub(crate) fn wait(self: &Arc<Self>, client: u64, awaited: AwaitedReplicas) -> WaitingForReplicas {
         self.waiters.lock().insert(client, awaited);
         WaitingForReplicas { replicas: self.clone(), client, awaited }
     }

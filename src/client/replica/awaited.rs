@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 /// Acknowledgements that a client waits for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Awaited {
+pub(crate) struct AwaitedReplicas {
     /// Number of replicas.
     pub(crate) count: usize,
     /// Position up to which the replicas must have executed the log.
@@ -16,4 +16,4 @@ pub(crate) struct Awaited {
 }
 
 /// The clients that wait, by their ids.
-pub(super) type Waiters = Mutex<BTreeMap<u64, Awaited>>;
+pub(super) type Waiters = Mutex<BTreeMap<u64, AwaitedReplicas>>;

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep};
 
 use crate::client::replica::one::{Replica, ReplicaState};
-use crate::client::replica::part::Part;
+use crate::client::replica::part::SyncPart;
 use crate::persist::LogReader;
 use crate::resp::Output;
 
@@ -33,7 +33,7 @@ pub(crate) struct Feed {
 enum Stage {
     /// Parts of a snapshot. Before the first bytes, the replica is sent lines from time to time.
     Snapshot {
-        parts: mpsc::Receiver<Part>,
+        parts: mpsc::Receiver<SyncPart>,
         reader: Option<LogReader>,
         alive: Option<Pin<Box<Sleep>>>,
         /// True if the replica has acknowledged something since it was sent the last part.
@@ -56,7 +56,7 @@ pub(crate) enum FeedEnded {
 
 impl Feed {
     /// Creates the feed of a replica that gets a snapshot.
-    pub(crate) fn snapshot(replica: Arc<Replica>, parts: mpsc::Receiver<Part>) -> Self {
+    pub(crate) fn snapshot(replica: Arc<Replica>, parts: mpsc::Receiver<SyncPart>) -> Self {
         let alive = Box::pin(sleep(ALIVE_EVERY));
         Feed { stage: Stage::Snapshot { parts, reader: None, alive: Some(alive), is_acknowledged: false }, replica }
     }
@@ -99,22 +99,22 @@ impl Feed {
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, out: &mut Output) -> Poll<Result<(), FeedEnded>> {
         match &mut self.stage {
             Stage::Snapshot { parts, reader, alive, is_acknowledged } => match parts.poll_recv(cx) {
-                Poll::Ready(Some(Part::Begin(line, begin))) => {
+                Poll::Ready(Some(SyncPart::Begin(line, begin))) => {
                     self.replica.set_position(begin.position());
                     self.replica.set_state(ReplicaState::Snapshot);
                     *reader = Some(begin);
                     out.push_shared(line);
                 }
-                Poll::Ready(Some(Part::File(line))) => {
+                Poll::Ready(Some(SyncPart::File(line))) => {
                     self.replica.set_state(ReplicaState::File);
                     (*alive, *is_acknowledged) = (None, false);
                     out.push_shared(line);
                 }
-                Poll::Ready(Some(Part::Bytes(bytes))) => {
+                Poll::Ready(Some(SyncPart::Bytes(bytes))) => {
                     (*alive, *is_acknowledged) = (None, false);
                     out.push_shared(bytes);
                 }
-                Poll::Ready(Some(Part::End { waits })) => {
+                Poll::Ready(Some(SyncPart::End { waits })) => {
                     let reader = reader.take().ok_or(FeedEnded::Failed)?;
                     if self.replica.is_snapshot_only.load(Relaxed) {
                         self.stage = Stage::Nothing;
@@ -166,7 +166,7 @@ mod tests {
     use std::task::Waker;
 
     use super::*;
-    use crate::persist::{Effects, Log, Purpose};
+    use crate::persist::{Effects, Log, ReaderPurpose};
 
     #[tokio::test]
     async fn an_acknowledgement_during_a_snapshot_does_not_release_the_log() {
@@ -175,13 +175,13 @@ mod tests {
         let mut feed = Feed::snapshot(Arc::new(Replica::new(1, "127.0.0.1")), parts);
         let (mut out, mut cx) = (Output::new(), Context::from_waker(Waker::noop()));
         let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
-        let reader = log.reader(Purpose::Replicate);
+        let reader = log.reader(ReaderPurpose::Replicate);
         log.append(&mut Effects::one(0, &[b"DEL", b"key"]));
-        for part in [Part::Begin(bytes("begin"), reader), Part::Bytes(bytes("first"))] {
+        for part in [SyncPart::Begin(bytes("begin"), reader), SyncPart::Bytes(bytes("first"))] {
             assert!(send.send(part).await.is_ok() && feed.poll_fill(&mut cx, &mut out).is_ready());
         }
         feed.acknowledged(); // of what came before the last part
-        for part in [Part::Bytes(bytes("last")), Part::End { waits: true }] {
+        for part in [SyncPart::Bytes(bytes("last")), SyncPart::End { waits: true }] {
             assert!(send.send(part).await.is_ok());
         }
         assert!(feed.poll_fill(&mut cx, &mut out).is_ready() && feed.poll_fill(&mut cx, &mut out).is_pending());

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use crate::client::replica::awaited::{Awaited, Waiters};
-use crate::client::replica::one::{Replica, ReplicaState, Wanted};
-use crate::client::replica::part::Part;
+use crate::client::replica::awaited::{AwaitedReplicas, Waiters};
+use crate::client::replica::one::{Replica, ReplicaState, WantedData};
+use crate::client::replica::part::SyncPart;
 use crate::persist::LogReader;
 use crate::time::clock::Now;
 
@@ -24,7 +24,7 @@ pub(crate) struct Replicas {
     /// Wakes the tasks that wait for the next acknowledgement.
     acknowledged: Notify,
     /// Replicas that wait for a snapshot.
-    waiting: Mutex<Vec<Waiting>>,
+    waiting: Mutex<Vec<WaitingReplica>>,
     /// Replicas that may continue with the content of an append-only file.
     behind: Mutex<Vec<Behind>>,
     /// Time at which the last replica has left, in monotonic milliseconds.
@@ -35,7 +35,7 @@ pub(crate) struct Replicas {
 
 /// A replica that lacks more of the log than is kept in memory.
 pub(crate) struct Behind {
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: WaitingReplica,
     /// Position up to which the replica has the log.
     pub(crate) position: u64,
     /// Reader of the part of the log that is kept in memory.
@@ -43,10 +43,10 @@ pub(crate) struct Behind {
 }
 
 /// A replica that waits for a snapshot.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingReplica {
     pub(crate) replica: Arc<Replica>,
     /// Sender of the parts of the snapshot.
-    pub(crate) parts: mpsc::Sender<Part>,
+    pub(crate) parts: mpsc::Sender<SyncPart>,
     /// Time since which the replica has waited, in monotonic milliseconds.
     pub(crate) since_ms: u64,
 }
@@ -94,7 +94,7 @@ impl Replicas {
     }
 
     /// Adds a replica that is to be sent the next snapshot.
-    pub(crate) fn await_snapshot(&self, waiting: Waiting) {
+    pub(crate) fn await_snapshot(&self, waiting: WaitingReplica) {
         self.waiting.lock().push(waiting);
     }
 
@@ -120,7 +120,7 @@ impl Replicas {
     }
 
     /// Takes the replicas that wait for the next snapshot, and the kind of snapshot that they have asked for.
-    pub(crate) fn take_waiting(&self) -> Option<(Wanted, Vec<Waiting>)> {
+    pub(crate) fn take_waiting(&self) -> Option<(WantedData, Vec<WaitingReplica>)> {
         let mut waiting = self.waiting.lock();
         waiting.retain(|waiting| !waiting.parts.is_closed());
         let wanted = *waiting.first()?.replica.wanted.lock();
@@ -133,7 +133,7 @@ impl Replicas {
     }
 
     /// Returns how many replicas have acknowledged what a client waits for.
-    pub(crate) fn count(&self, awaited: &Awaited) -> usize {
+    pub(crate) fn count(&self, awaited: &AwaitedReplicas) -> usize {
         self.count_online(|replica| replica.has(awaited))
     }
 

@@ -8,7 +8,7 @@ mod one;
 mod part;
 
 pub(crate) use acknowledgements::WaitingForReplicas;
-pub(crate) use awaited::Awaited;
-pub(crate) use list::{Behind, Replicas, Waiting};
-pub(crate) use one::{Replica, ReplicaState, Wanted};
-pub(crate) use part::Part;
+pub(crate) use awaited::AwaitedReplicas;
+pub(crate) use list::{Behind, Replicas, WaitingReplica};
+pub(crate) use one::{Replica, ReplicaState, WantedData};
+pub(crate) use part::SyncPart;

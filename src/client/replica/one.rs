@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Re
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use crate::client::replica::awaited::Awaited;
-use crate::config::Address;
+use crate::client::replica::awaited::AwaitedReplicas;
+use crate::config::HostPort;
 use crate::store::NEVER;
 use crate::time::clock::Now;
 
@@ -38,14 +38,14 @@ impl ReplicaState {
 
 /// Part of the data that a replica asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedData {
     pub(crate) keys: bool,
     /// Libraries of functions.
     pub(crate) libraries: bool,
 }
 
-impl Wanted {
-    pub(crate) const ALL: Wanted = Wanted { keys: true, libraries: true };
+impl WantedData {
+    pub(crate) const ALL: WantedData = WantedData { keys: true, libraries: true };
 }
 
 /// One replica, as its own connection, INFO and WAIT see it.
@@ -63,7 +63,7 @@ pub(crate) struct Replica {
     /// Set if the replica has asked by SYNC, and so is told neither the replication ID nor the offset.
     pub(crate) is_old: AtomicBool,
     /// Part of the data that the replica asks for.
-    pub(crate) wanted: Mutex<Wanted>,
+    pub(crate) wanted: Mutex<WantedData>,
     /// Set if the connection ends after the snapshot.
     pub(crate) is_snapshot_only: AtomicBool,
     state: AtomicU8,
@@ -91,7 +91,7 @@ impl Replica {
             has_eof: AtomicBool::new(false),
             has_psync2: AtomicBool::new(false),
             is_old: AtomicBool::new(false),
-            wanted: Mutex::new(Wanted::ALL),
+            wanted: Mutex::new(WantedData::ALL),
             is_snapshot_only: AtomicBool::new(false),
             state: AtomicU8::new(ReplicaState::Waiting as u8),
             position: AtomicU64::new(NEVER),
@@ -104,8 +104,8 @@ impl Replica {
     }
 
     /// Returns the address at which clients reach the replica.
-    pub(crate) fn address(&self) -> Address {
-        Address { host: self.ip.lock().clone(), port: u16::try_from(self.port.load(Relaxed)).unwrap_or(0) }
+    pub(crate) fn address(&self) -> HostPort {
+        HostPort { host: self.ip.lock().clone(), port: u16::try_from(self.port.load(Relaxed)).unwrap_or(0) }
     }
 
     /// Returns the name of the replica in the server's log.
@@ -172,7 +172,7 @@ impl Replica {
     }
 
     /// Returns true if the replica has acknowledged what a client waits for.
-    pub(super) fn has(&self, awaited: &Awaited) -> bool {
+    pub(super) fn has(&self, awaited: &AwaitedReplicas) -> bool {
         let reached = if awaited.must_be_synced { &self.synced } else { &self.acknowledged };
         reached.load(Relaxed) >= awaited.position
     }

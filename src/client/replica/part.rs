@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::persist::LogReader;
 
 /// A part of a synchronisation: of a snapshot, or of what lies in an append-only file.
-pub(crate) enum Part {
+pub(crate) enum SyncPart {
     /// The first line; the reader begins behind the data that is sent.
     Begin(Bytes, LogReader),
     /// The line before data from a file, which tells its length, or that the replica may continue.

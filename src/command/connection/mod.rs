@@ -11,7 +11,7 @@ use crate::command::keys::databases::read_database;
 use crate::command::server::monitor;
 use crate::dispatch::args::is_word;
 use crate::dispatch::denials::record_failed_login;
-use crate::dispatch::{Call, Command, Continuation, Destination, Entry, Env, Wait};
+use crate::dispatch::{Call, Command, Continuation, Destination, Env, NamespaceEntry, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, Reply, parse_int};
 use crate::spec::marks::{DROPS_QUEUE, HEALTH_CHECK, OF_LINK, REPEATABLE, SELECTS_DB, SPARED_BY_FAULTS};
@@ -192,14 +192,14 @@ fn enter(
             Ok(())
         }
         Some(destination) => {
-            call.continue_with(Arrival { entry: Entry { destination, refusal: None }, reply: Some(reply) })
+            call.continue_with(Arrival { entry: NamespaceEntry { destination, refusal: None }, reply: Some(reply) })
         }
     }
 }
 
 /// The continuation of a command that replies from another namespace.
 struct Arrival<R> {
-    entry: Entry,
+    entry: NamespaceEntry,
     reply: Option<R>,
 }
 

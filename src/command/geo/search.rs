@@ -9,7 +9,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
-use crate::store::value::listpack::Item;
+use crate::store::value::listpack::StoredElement;
 use crate::store::value::sorted_set::ScoreTable;
 use crate::store::value::{SortedSet, SortedSetRef};
 use crate::store::{Classes, Event, Hasher, Lookup};
@@ -82,7 +82,7 @@ enum From {
 }
 
 struct Found<'e> {
-    member: Item<'e>,
+    member: StoredElement<'e>,
     score: f64,
     position: Position,
     distance_m: f64,

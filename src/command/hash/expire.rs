@@ -4,7 +4,7 @@
 //! is checked before the arguments.
 
 use crate::command::hash::fields::{HDEL, hash_key};
-use crate::command::ttl::{Condition, Time, Unit};
+use crate::command::ttl::{DeadlineCondition, Time, Unit};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -76,8 +76,8 @@ fn expire_fields(call: &mut Call<'_>, unit: Unit) -> Result<()> {
 }
 
 /// Parses `FIELDS numfields field ..`, with the condition before or after it.
-fn read_condition_and_fields<'a>(call: &mut Call<'a>) -> Result<(Condition, Vec<&'a [u8]>)> {
-    let (mut condition, mut fields) = (Condition::default(), Vec::new());
+fn read_condition_and_fields<'a>(call: &mut Call<'a>) -> Result<(DeadlineCondition, Vec<&'a [u8]>)> {
+    let (mut condition, mut fields) = (DeadlineCondition::default(), Vec::new());
     while let Some(word) = call.args.next_arg() {
         if is_word(word, "FIELDS") {
             if !fields.is_empty() {
@@ -114,7 +114,7 @@ pub(super) fn set_deadlines(
     call: &mut Call<'_>,
     key: Key<'_>,
     end_ms: i64,
-    condition: Condition,
+    condition: DeadlineCondition,
     fields: &[&[u8]],
 ) -> Result<Vec<i64>> {
     let is_past = end_ms <= call.now().wall_ms() && call.view.cx().expires_keys();

@@ -4,7 +4,7 @@ use crate::command::hash::expire::{
     HPERSIST, MISSING_FIELDS, NOT_POSITIVE, TWO_FIELDS, log_deadline, read_fields, set_deadlines, take_words,
 };
 use crate::command::hash::fields::{HDEL, HSET, growth, hash_key, reply_text};
-use crate::command::ttl::{Condition, Other, Time, TtlOption, Unit};
+use crate::command::ttl::{DeadlineCondition, Other, Time, TtlOption, Unit};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -74,7 +74,7 @@ pub(super) fn hgetex(call: &mut Call<'_>) -> Result<()> {
     let Options { ttl, words: fields, .. } = Options::read(call, &HGETEX)?;
     reply_values(call, key, &fields)?;
     match ttl {
-        TtlOption::Expire(end_ms) => _ = set_deadlines(call, key, end_ms, Condition::default(), &fields)?,
+        TtlOption::Expire(end_ms) => _ = set_deadlines(call, key, end_ms, DeadlineCondition::default(), &fields)?,
         TtlOption::Persist => persist(call, key, &fields)?,
         TtlOption::Absent | TtlOption::Keep => {}
     }

@@ -1,6 +1,6 @@
 //! HRANDFIELD: random fields of a hash.
 
-use crate::command::elements::{Sample, announce, reply_repeated};
+use crate::command::elements::{RandomSample, announce, reply_repeated};
 use crate::command::hash::fields::{hash_key, reply_text};
 use crate::dispatch::Call;
 use crate::error::Result;
@@ -11,7 +11,7 @@ use crate::store::value::{HashText, VisibleHash};
 
 pub(super) fn hrandfield(call: &mut Call<'_>) -> Result<()> {
     let key = hash_key(call)?;
-    let sample = Sample::read(&mut call.args, "WITHVALUES")?;
+    let sample = RandomSample::read(&mut call.args, "WITHVALUES")?;
     let mut dice = call.view.dice(key);
     let hash = call.view.get_hash(key, Lookup::READ)?;
     match (hash, sample) {
@@ -32,13 +32,13 @@ fn reply_sample(
     reply: &mut Reply<'_>,
     hash: VisibleHash<'_>,
     dice: &mut Dice,
-    sample: Sample,
+    sample: RandomSample,
     with_values: bool,
 ) -> Result<()> {
     let pair = |reply: &mut Reply<'_>, field, value| reply_pair(reply, field, value, with_values);
     let draw = hash.draw();
     match sample {
-        Sample::Repeated(count) => {
+        RandomSample::Repeated(count) => {
             let each = |reply: &mut Reply<'_>| {
                 if let Some((field, value)) = draw.one(dice) {
                     pair(reply, field, value);
@@ -46,11 +46,11 @@ fn reply_sample(
             };
             reply_repeated(reply, count, |reply, count| announce(reply, count, with_values), each)?;
         }
-        Sample::Different(count) if count < hash.len() => {
+        RandomSample::Different(count) if count < hash.len() => {
             announce(reply, count, with_values);
             draw.several(count, dice).into_iter().for_each(|(field, value)| pair(reply, field, value));
         }
-        Sample::Different(_) => {
+        RandomSample::Different(_) => {
             announce(reply, hash.len(), with_values);
             hash.for_each(|field, value| pair(reply, field, value));
         }

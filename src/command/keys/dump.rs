@@ -12,8 +12,8 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::{self, Target};
-use crate::rdb::{self, Compression, LoadError};
+use crate::rdb::value::{self, ValueTarget};
+use crate::rdb::{self, Compression, PayloadError};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
@@ -66,15 +66,18 @@ fn dump(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Returns this server's options for writing and reading values.
-pub(crate) fn options(call: &Call<'_>) -> value::Options {
-    value::Options { compression: Compression::at_once_if(call.config.rdbcompression), len_max: call.bulk_len_max() }
+pub(crate) fn options(call: &Call<'_>) -> value::ValueOptions {
+    value::ValueOptions {
+        compression: Compression::at_once_if(call.config.rdbcompression),
+        len_max: call.bulk_len_max(),
+    }
 }
 
 /// A value to be dumped, taken while its shard is locked. A string is serialised later, and a long string is shared
 /// until then, not copied.
 pub(crate) struct Parcel {
     value: Taken,
-    options: value::Options,
+    options: value::ValueOptions,
 }
 
 enum Taken {
@@ -85,7 +88,7 @@ enum Taken {
 
 impl Parcel {
     /// Takes the value of an entry.
-    pub(crate) fn new(entry: &Entry, options: value::Options) -> Self {
+    pub(crate) fn new(entry: &Entry, options: value::ValueOptions) -> Self {
         let value = match entry.contents() {
             ValueRef::String(text, _) => Taken::Text(text.to_bytes()),
             _ => {
@@ -156,7 +159,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other("Invalid TTL value, must be >= 0"));
     }
     let life = Time::of_restored_key(call, options.unit, ttl_ms);
-    let target = Target {
+    let target = ValueTarget {
         key: key.bytes,
         deadline: life.flatten(),
         limits: call.config.limits(),
@@ -193,16 +196,16 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Logs that a value is damaged, in Redis' words.
-fn log_damage(error: LoadError, key: &[u8], payload: &[u8]) {
-    if let (LoadError::Format, Some(kind)) = (error, payload.first()) {
+fn log_damage(error: PayloadError, key: &[u8], payload: &[u8]) {
+    if let (PayloadError::Format, Some(kind)) = (error, payload.first()) {
         let name = rdb::kind::name(*kind);
         debug!("{name} integrity check failed: RESTORE of the key '{}' is refused", key.escape_ascii());
     }
 }
 
-fn refusal(error: LoadError) -> Error {
+fn refusal(error: PayloadError) -> Error {
     Error::other(match error {
-        LoadError::Footer => "DUMP payload version or checksum are wrong",
-        LoadError::Format => "Bad data format",
+        PayloadError::Footer => "DUMP payload version or checksum are wrong",
+        PayloadError::Format => "Bad data format",
     })
 }

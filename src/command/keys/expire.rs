@@ -139,7 +139,7 @@ fn expire_key(call: &mut Call<'_>, unit: Unit) -> Result<()> {
 }
 
 /// Returns true if an existing key meets the condition on its string.
-fn is_matched(call: &mut Call<'_>, key: Key<'_>, matching: Option<condition::Condition<'_>>) -> Result<bool> {
+fn is_matched(call: &mut Call<'_>, key: Key<'_>, matching: Option<condition::StringCondition<'_>>) -> Result<bool> {
     let Some(matching) = matching else { return Ok(true) };
     call.view.get::<Str>(key, Lookup::PEEK)?.map_or(Ok(false), |text| matching.is_met_by(text.as_slice()))
 }
@@ -167,9 +167,9 @@ fn rounded(ms: i64, unit_ms: i64) -> i64 {
 #[derive(Default)]
 struct Options<'a> {
     /// The condition on the present deadline.
-    condition: ttl::Condition,
+    condition: ttl::DeadlineCondition,
     /// The condition on the string of the key.
-    matching: Option<condition::Condition<'a>>,
+    matching: Option<condition::StringCondition<'a>>,
 }
 
 impl<'a> Options<'a> {
@@ -181,13 +181,13 @@ impl<'a> Options<'a> {
             if options.condition.add(word) {
                 continue;
             }
-            match condition::Condition::read(word, args)? {
+            match condition::StringCondition::read(word, args)? {
                 Some(_) if options.matching.is_some() => return Err(Error::other(ONE_MATCH)),
                 Some(matching) => options.matching = Some(matching),
                 None => return Err(unsupported(word)),
             }
         }
-        let ttl::Condition { nx, xx, gt, lt } = options.condition;
+        let ttl::DeadlineCondition { nx, xx, gt, lt } = options.condition;
         if nx && (xx || gt || lt) {
             return Err(Error::other("NX and XX, GT or LT options at the same time are not compatible"));
         }

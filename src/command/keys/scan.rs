@@ -211,7 +211,7 @@ struct Walk {
     resumable: bool,
     /// The visited keys whose comparison is not finished.
     compared: Vec<Compared>,
-    found: Found,
+    found: FoundKeys,
 }
 
 impl Walk {
@@ -223,7 +223,7 @@ impl Walk {
             buckets_left: usize::MAX,
             resumable: false,
             compared: Vec::new(),
-            found: Found::default(),
+            found: FoundKeys::default(),
         }
     }
 
@@ -306,13 +306,13 @@ impl Continuation for Walk {
 /// The reply is kept in pieces, because a single buffer of a gigabyte would stall all clients whenever it is
 /// reallocated.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundKeys {
     count: usize,
     full: Vec<Bytes>,
     last: Output,
 }
 
-impl Found {
+impl FoundKeys {
     fn push(&mut self, key: &[u8]) {
         self.add(Protocol::default(), |reply| reply.bulk(key));
     }

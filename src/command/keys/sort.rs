@@ -14,7 +14,7 @@ use crate::resp::Request;
 use crate::spec::{ACCESS, Arg, DENY_OOM, EXCLUSIVE, Group, KeyFlags, MOVABLE_KEYS, OW, READ, RO, UPDATE, WRITE};
 use crate::spec::{block, integer, key, one_of, pattern, token};
 use crate::store::entry::Entry;
-use crate::store::value::{Item, ListRef, SetRef, SortedSetRef, VisibleHash};
+use crate::store::value::{ListRef, SetRef, SortedSetRef, StoredElement, VisibleHash};
 use crate::store::{Classes, Event, ListBuilder, Lookup, ValueRef};
 use crate::text::double::parse_double;
 use crate::text::until_nul;
@@ -166,7 +166,7 @@ impl<'a> Options<'a> {
 
 /// An element, and the value by which it is compared.
 struct Sorted<'e> {
-    element: Item<'e>,
+    element: StoredElement<'e>,
     score: f64,
     by: Option<Box<[u8]>>,
     /// The position before sorting: equal elements keep their order.
@@ -247,7 +247,7 @@ impl<'e> Source<'e> {
     }
 
     /// Passes the elements to a closure.
-    fn each(self, visit: impl FnMut(Item<'e>) -> Result<()>) -> Result<()> {
+    fn each(self, visit: impl FnMut(StoredElement<'e>) -> Result<()>) -> Result<()> {
         match self {
             Source::List(list) => list.iter().try_for_each(visit),
             Source::Set(set) => set.iter().try_for_each(visit),
@@ -256,7 +256,7 @@ impl<'e> Source<'e> {
     }
 
     /// Returns the elements of the result, sorted by themselves.
-    fn sorted(self, options: &Options<'_>) -> Result<Vec<Item<'e>>> {
+    fn sorted(self, options: &Options<'_>) -> Result<Vec<StoredElement<'e>>> {
         let mut selection = Selection::new(options, self.len());
         self.each(|element| {
             let score = if options.is_alphabetic { 0.0 } else { score_of_element(element)? };
@@ -267,7 +267,7 @@ impl<'e> Source<'e> {
     }
 
     /// Returns all elements, in no particular order.
-    fn all(self) -> Vec<Item<'e>> {
+    fn all(self) -> Vec<StoredElement<'e>> {
         match self {
             Source::List(list) => list.iter().collect(),
             Source::Set(set) => set.iter().collect(),
@@ -277,7 +277,7 @@ impl<'e> Source<'e> {
 
     /// Returns the elements of the result in their present order. No others are visited, except in a set, whose order
     /// DESC does not reverse either.
-    fn result(self, options: &Options<'_>) -> Vec<Item<'e>> {
+    fn result(self, options: &Options<'_>) -> Vec<StoredElement<'e>> {
         let is_reversed = options.is_descending;
         match self {
             Source::List(list) => {
@@ -301,7 +301,7 @@ impl<'e> Source<'e> {
     }
 }
 
-fn copies(elements: Vec<Item<'_>>) -> Vec<Vec<u8>> {
+fn copies(elements: Vec<StoredElement<'_>>) -> Vec<Vec<u8>> {
     elements.into_iter().map(|element| element.with_text(<[u8]>::to_vec)).collect()
 }
 
@@ -315,7 +315,7 @@ fn sorted_by(call: &mut Call<'_>, pattern: &[u8], elements: &[Vec<u8>], options:
             _ => 0.0,
         };
         let by = found.filter(|_| options.is_alphabetic).map(Vec::into_boxed_slice);
-        selection.add(Item::Text(element), score, by);
+        selection.add(StoredElement::Text(element), score, by);
     }
     Ok(copies(selection.finish()))
 }
@@ -337,7 +337,7 @@ impl<'o, 'p, 'e> Selection<'o, 'p, 'e> {
         Selection { options, range: options.range(len), kept: Vec::new(), seen: 0, has_bound: false }
     }
 
-    fn add(&mut self, element: Item<'e>, score: f64, by: Option<Box<[u8]>>) {
+    fn add(&mut self, element: StoredElement<'e>, score: f64, by: Option<Box<[u8]>>) {
         let (options, max_count) = (self.options, self.range.end);
         let sorted = Sorted { element, score, by, position: self.seen };
         self.seen += 1;
@@ -353,7 +353,7 @@ impl<'o, 'p, 'e> Selection<'o, 'p, 'e> {
         }
     }
 
-    fn finish(mut self) -> Vec<Item<'e>> {
+    fn finish(mut self) -> Vec<StoredElement<'e>> {
         let (options, Range { start, end }) = (self.options, self.range);
         let order = |one: &Sorted<'_>, other: &Sorted<'_>| compare(one, other, options);
         if (1..self.kept.len()).contains(&end) {
@@ -369,10 +369,10 @@ impl<'o, 'p, 'e> Selection<'o, 'p, 'e> {
     }
 }
 
-fn score_of_element(element: Item<'_>) -> Result<f64> {
+fn score_of_element(element: StoredElement<'_>) -> Result<f64> {
     match element {
-        Item::Int(number) => Ok(number as f64),
-        Item::Text(text) => score_of(text),
+        StoredElement::Int(number) => Ok(number as f64),
+        StoredElement::Text(text) => score_of(text),
     }
 }
 

@@ -7,13 +7,13 @@ use tokio::sync::watch;
 
 use crate::client::info::ClientInfo;
 use crate::client::registry::{Blocked, Blocking, Unblocked};
-use crate::client::replica::{Awaited, WaitingForReplicas};
+use crate::client::replica::{AwaitedReplicas, WaitingForReplicas};
 use crate::command::timeout::read_timeout;
 use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::namespace::role::Wanted;
-use crate::persist::{Figures, Persistence};
+use crate::namespace::role::WantedPrimary;
+use crate::persist::{FileFigures, Persistence};
 use crate::resp::Reply;
 use crate::spec::{BLOCKING, Group, integer};
 use crate::store::View;
@@ -47,7 +47,7 @@ fn wait(call: &mut Call<'_>) -> Result<()> {
     }
     let (replicas, until_ms) = (call.args.int()?, read_timeout(call)?);
     let position = call.caller.info.written.load(Relaxed);
-    let awaited = Awaited { count: usize::try_from(replicas).unwrap_or(0), position, must_be_synced: false };
+    let awaited = AwaitedReplicas { count: usize::try_from(replicas).unwrap_or(0), position, must_be_synced: false };
     wait_for_replicas(call, awaited, until_ms, |reply, reached| reply.int(reached as i64));
     Ok(())
 }
@@ -55,7 +55,7 @@ fn wait(call: &mut Call<'_>) -> Result<()> {
 /// Replies with the number of replicas that have the client's changes: once it is reached, or on timeout.
 fn wait_for_replicas(
     call: &mut Call<'_>,
-    awaited: Awaited,
+    awaited: AwaitedReplicas,
     until_ms: u64,
     reply: impl Fn(&mut Reply<'_>, usize) + Send + 'static,
 ) {
@@ -88,7 +88,8 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::other(NO_FILE));
     }
     let position = call.caller.info.written.load(Relaxed);
-    let awaited = Awaited { count: usize::try_from(replicas).unwrap_or(usize::MAX), position, must_be_synced: true };
+    let awaited =
+        AwaitedReplicas { count: usize::try_from(replicas).unwrap_or(usize::MAX), position, must_be_synced: true };
     if !waits_for_file || call.is_nested() {
         let files = call.namespace.persistence.clone();
         let reply = move |reply: &mut Reply<'_>, reached| reply_synced(reply, is_synced(&files, position), reached);
@@ -115,7 +116,7 @@ fn wait_aof(call: &mut Call<'_>) -> Result<()> {
 /// Returns true if there is an append-only file, or one is being started. A file that is turned off does not count,
 /// even if it ends a little later: the next start does not load it.
 fn has_file(namespace: &Namespace) -> bool {
-    namespace.settings.current().appendonly && namespace.persistence.read(Figures::has_log)
+    namespace.settings.current().appendonly && namespace.persistence.read(FileFigures::has_log)
 }
 
 /// Returns true if the file of this server durably contains the changes before a position.
@@ -143,7 +144,7 @@ enum Outcome {
 struct Syncing {
     /// The term of the role: in another term, the file begins again without the client's changes.
     term: u64,
-    role: watch::Receiver<Wanted>,
+    role: watch::Receiver<WantedPrimary>,
     files: Arc<Persistence>,
     clock: Clock,
     info: Arc<ClientInfo>,

@@ -10,17 +10,17 @@ use crate::command::multi_pop::MultiPop;
 use crate::command::timeout::read_timeout_in_seconds;
 use crate::dispatch::Call;
 use crate::error::Result;
-use crate::store::{End, Key, List};
+use crate::store::{Key, List, ListEnd};
 
 pub(super) fn blpop(call: &mut Call<'_>) -> Result<()> {
-    blocking_pop(call, End::Head)
+    blocking_pop(call, ListEnd::Head)
 }
 
 pub(super) fn brpop(call: &mut Call<'_>) -> Result<()> {
-    blocking_pop(call, End::Tail)
+    blocking_pop(call, ListEnd::Tail)
 }
 
-fn blocking_pop(call: &mut Call<'_>, at: End) -> Result<()> {
+fn blocking_pop(call: &mut Call<'_>, at: ListEnd) -> Result<()> {
     let request = call.args.request();
     let until_ms = read_timeout_in_seconds(call, request.arg(request.len() - 1))?;
     let limit = node_limit(call);
@@ -67,14 +67,19 @@ pub(super) fn brpoplpush(call: &mut Call<'_>) -> Result<()> {
     let keys = (call.args.key()?, call.args.key()?);
     let timeout = call.args.bytes()?;
     let until_ms = read_timeout_in_seconds(call, timeout)?;
-    if move_or_block(call, keys, (End::Tail, End::Head), until_ms)? {
+    if move_or_block(call, keys, (ListEnd::Tail, ListEnd::Head), until_ms)? {
         call.log(&[b"RPOPLPUSH", keys.0.bytes, keys.1.bytes]);
     }
     Ok(())
 }
 
 /// Moves an element, or blocks until there is one; returns true if an element was moved.
-fn move_or_block(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), ends: (End, End), until_ms: u64) -> Result<bool> {
+fn move_or_block(
+    call: &mut Call<'_>,
+    keys: (Key<'_>, Key<'_>),
+    ends: (ListEnd, ListEnd),
+    until_ms: u64,
+) -> Result<bool> {
     if move_element(call, keys, ends)? {
         return Ok(true);
     }

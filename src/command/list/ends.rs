@@ -10,7 +10,7 @@ use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::shard::Edit;
-use crate::store::{Classes, End, Event, Key, List, ListRef, Lookup, NodeLimit};
+use crate::store::{Classes, Event, Key, List, ListEnd, ListRef, Lookup, NodeLimit};
 
 /// The event of adding elements at the head.
 const LPUSH: &Event = &Event::one(Classes::LIST, "lpush");
@@ -22,52 +22,52 @@ const LPOP: &Event = &Event::one(Classes::LIST, "lpop");
 const RPOP: &Event = &Event::one(Classes::LIST, "rpop");
 
 /// Parses an end of a list.
-pub(super) fn read_end(args: &mut Args<'_>) -> Result<End> {
+pub(super) fn read_end(args: &mut Args<'_>) -> Result<ListEnd> {
     match args.bytes()? {
-        word if is_word(word, "LEFT") => Ok(End::Head),
-        word if is_word(word, "RIGHT") => Ok(End::Tail),
+        word if is_word(word, "LEFT") => Ok(ListEnd::Head),
+        word if is_word(word, "RIGHT") => Ok(ListEnd::Tail),
         _ => Err(Error::Syntax),
     }
 }
 
 /// Returns the event of adding elements at an end.
-fn pushed(at: End) -> &'static Event {
-    if at == End::Head { LPUSH } else { RPUSH }
+fn pushed(at: ListEnd) -> &'static Event {
+    if at == ListEnd::Head { LPUSH } else { RPUSH }
 }
 
 /// Returns the event of removing elements from an end.
-pub(super) fn popped(at: End) -> &'static Event {
-    if at == End::Head { LPOP } else { RPOP }
+pub(super) fn popped(at: ListEnd) -> &'static Event {
+    if at == ListEnd::Head { LPOP } else { RPOP }
 }
 
 /// Returns the command that removes elements from an end.
-pub(super) fn pop_command(at: End) -> &'static [u8] {
-    if at == End::Head { b"LPOP" } else { b"RPOP" }
+pub(super) fn pop_command(at: ListEnd) -> &'static [u8] {
+    if at == ListEnd::Head { b"LPOP" } else { b"RPOP" }
 }
 
 /// Returns the word for an end.
-pub(super) fn end_word(at: End) -> &'static [u8] {
-    if at == End::Head { b"LEFT" } else { b"RIGHT" }
+pub(super) fn end_word(at: ListEnd) -> &'static [u8] {
+    if at == ListEnd::Head { b"LEFT" } else { b"RIGHT" }
 }
 
 pub(super) fn lpush(call: &mut Call<'_>) -> Result<()> {
-    push(call, End::Head, LPUSH, false)
+    push(call, ListEnd::Head, LPUSH, false)
 }
 
 pub(super) fn rpush(call: &mut Call<'_>) -> Result<()> {
-    push(call, End::Tail, RPUSH, false)
+    push(call, ListEnd::Tail, RPUSH, false)
 }
 
 pub(super) fn lpushx(call: &mut Call<'_>) -> Result<()> {
-    push(call, End::Head, LPUSH, true)
+    push(call, ListEnd::Head, LPUSH, true)
 }
 
 pub(super) fn rpushx(call: &mut Call<'_>) -> Result<()> {
-    push(call, End::Tail, RPUSH, true)
+    push(call, ListEnd::Tail, RPUSH, true)
 }
 
 #[inline]
-fn push(call: &mut Call<'_>, at: End, event: &'static Event, must_exist: bool) -> Result<()> {
+fn push(call: &mut Call<'_>, at: ListEnd, event: &'static Event, must_exist: bool) -> Result<()> {
     let (key, limit) = (call.args.key()?, node_limit(call));
     let mut list = call.view.edit::<List>(key, event)?;
     let mut len = 0;
@@ -82,15 +82,15 @@ fn push(call: &mut Call<'_>, at: End, event: &'static Event, must_exist: bool) -
 }
 
 pub(super) fn lpop(call: &mut Call<'_>) -> Result<()> {
-    pop(call, End::Head, LPOP)
+    pop(call, ListEnd::Head, LPOP)
 }
 
 pub(super) fn rpop(call: &mut Call<'_>) -> Result<()> {
-    pop(call, End::Tail, RPOP)
+    pop(call, ListEnd::Tail, RPOP)
 }
 
 #[inline]
-fn pop(call: &mut Call<'_>, at: End, event: &'static Event) -> Result<()> {
+fn pop(call: &mut Call<'_>, at: ListEnd, event: &'static Event) -> Result<()> {
     if call.args.left() > 1 {
         return pop_several(call, at, event);
     }
@@ -103,7 +103,7 @@ fn pop(call: &mut Call<'_>, at: End, event: &'static Event) -> Result<()> {
     Ok(())
 }
 
-fn pop_several(call: &mut Call<'_>, at: End, event: &'static Event) -> Result<()> {
+fn pop_several(call: &mut Call<'_>, at: ListEnd, event: &'static Event) -> Result<()> {
     let key = call.args.key()?;
     if call.args.left() > 1 {
         return Err(Error::WrongArity(call.name().into()));
@@ -123,7 +123,7 @@ fn pop_several(call: &mut Call<'_>, at: End, event: &'static Event) -> Result<()
 fn reply_and_remove(
     reply: &mut Reply<'_>,
     list: &mut Edit<'_, List>,
-    at: End,
+    at: ListEnd,
     count: usize,
     limit: NodeLimit,
 ) -> usize {
@@ -131,14 +131,14 @@ fn reply_and_remove(
     let count = count.min(len);
     reply.array(count);
     match at {
-        End::Head => value.iter().take(count).for_each(|item| reply_item(reply, item)),
-        End::Tail => value.iter().rev().take(count).for_each(|item| reply_item(reply, item)),
+        ListEnd::Head => value.iter().take(count).for_each(|item| reply_item(reply, item)),
+        ListEnd::Tail => value.iter().rev().take(count).for_each(|item| reply_item(reply, item)),
     }
     match count {
         0 => {}
         all if all == len => list.empty(all),
         some => {
-            list.change().remove(if at == End::Head { 0 } else { len - some }, some, limit);
+            list.change().remove(if at == ListEnd::Head { 0 } else { len - some }, some, limit);
             list.count_more(some - 1);
         }
     }
@@ -155,7 +155,7 @@ pub(super) fn lmpop(call: &mut Call<'_>) -> Result<()> {
 
 /// Removes elements of the first list that has any, and replies with its key and the elements; returns true if there
 /// was one.
-pub(super) fn pop_first_of(call: &mut Call<'_>, request: &MultiPop<'_, End>) -> Result<bool> {
+pub(super) fn pop_first_of(call: &mut Call<'_>, request: &MultiPop<'_, ListEnd>) -> Result<bool> {
     let (at, limit) = (request.end, node_limit(call));
     for key in &request.keys {
         let mut list = call.view.edit::<List>(*key, popped(at))?;
@@ -180,10 +180,10 @@ pub(super) fn lmove(call: &mut Call<'_>) -> Result<()> {
 
 pub(super) fn rpoplpush(call: &mut Call<'_>) -> Result<()> {
     let keys = (call.args.key()?, call.args.key()?);
-    move_or_null(call, keys, (End::Tail, End::Head))
+    move_or_null(call, keys, (ListEnd::Tail, ListEnd::Head))
 }
 
-fn move_or_null(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), ends: (End, End)) -> Result<()> {
+fn move_or_null(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), ends: (ListEnd, ListEnd)) -> Result<()> {
     if !move_element(call, keys, ends)? {
         call.reply.null();
     }
@@ -191,7 +191,11 @@ fn move_or_null(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), ends: (End, End))
 }
 
 /// Moves an element from an end of one list to an end of another, and replies with it; returns true if there was one.
-pub(super) fn move_element(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), (from, to): (End, End)) -> Result<bool> {
+pub(super) fn move_element(
+    call: &mut Call<'_>,
+    keys: (Key<'_>, Key<'_>),
+    (from, to): (ListEnd, ListEnd),
+) -> Result<bool> {
     let (source, target) = keys;
     let limit = node_limit(call);
     let mut buffer: SmallVec<[u8; 128]> = SmallVec::new();
@@ -212,14 +216,14 @@ pub(super) fn move_element(call: &mut Call<'_>, keys: (Key<'_>, Key<'_>), (from,
 }
 
 /// Moves the element at one end of a list, whose text is given, to the other end or to the same.
-fn rotate(call: &mut Call<'_>, key: Key<'_>, (from, to): (End, End), text: &[u8]) -> Result<()> {
+fn rotate(call: &mut Call<'_>, key: Key<'_>, (from, to): (ListEnd, ListEnd), text: &[u8]) -> Result<()> {
     const EVENTS: [&Event; 4] = [
         &Event::one(Classes::LIST, "lpush").then(Classes::LIST, "lpop"),
         &Event::one(Classes::LIST, "lpush").then(Classes::LIST, "rpop"),
         &Event::one(Classes::LIST, "rpush").then(Classes::LIST, "lpop"),
         &Event::one(Classes::LIST, "rpush").then(Classes::LIST, "rpop"),
     ];
-    let event = EVENTS[usize::from(to == End::Tail) * 2 + usize::from(from == End::Tail)];
+    let event = EVENTS[usize::from(to == ListEnd::Tail) * 2 + usize::from(from == ListEnd::Tail)];
     let limit = node_limit(call);
     let mut list = call.view.edit::<List>(key, event)?;
     let text = std::iter::once(text);

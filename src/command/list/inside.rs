@@ -6,7 +6,7 @@ use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::store::{Classes, End, Event, List, Lookup};
+use crate::store::{Classes, Event, List, ListEnd, Lookup};
 
 /// The event of inserting an element.
 const LINSERT: &Event = &Event::one(Classes::LIST, "linsert");
@@ -94,7 +94,7 @@ pub(super) fn linsert(call: &mut Call<'_>) -> Result<()> {
 pub(super) fn lrem(call: &mut Call<'_>) -> Result<()> {
     let (key, count, text) = (call.args.key()?, call.args.symmetric_int()?, call.args.bytes()?);
     let limit = node_limit(call);
-    let (from, max_count) = match (if count < 0 { End::Tail } else { End::Head }, count.unsigned_abs()) {
+    let (from, max_count) = match (if count < 0 { ListEnd::Tail } else { ListEnd::Head }, count.unsigned_abs()) {
         (from, 0) => (from, usize::MAX),
         (from, max_count) => (from, usize::try_from(max_count).unwrap_or(usize::MAX)),
     };

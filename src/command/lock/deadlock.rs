@@ -41,7 +41,7 @@ pub(super) enum Prospect {
 /// A lock of a cycle, and the client that waits for the next one: this client holds the lock, or is queued for it
 /// before others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Link {
+pub(crate) struct CycleLink {
     pub(crate) key: Box<[u8]>,
     pub(crate) client: u64,
     /// True if the client is only queued.
@@ -76,7 +76,7 @@ pub(super) fn prospect(call: &mut Call<'_>, ask: &Ask<'_>) -> Prospect {
 
 /// Returns the cycle that contains the holder of a lock, or into which the holder's wait leads, if the lock is held for
 /// ever; for calls that need the whole store, and those that declare no keys.
-pub(super) fn cycle_from(call: &mut Call<'_>, lock: LockName) -> Option<Vec<Link>> {
+pub(super) fn cycle_from(call: &mut Call<'_>, lock: LockName) -> Option<Vec<CycleLink>> {
     Search::new(call).cycle_from(lock)
 }
 
@@ -205,7 +205,7 @@ impl<'c, 'v> Search<'c, 'v> {
     }
 
     /// Returns the cycle that a client would close by waiting.
-    fn cycle_of(mut self, newcomer: Waiting) -> Option<Vec<Link>> {
+    fn cycle_of(mut self, newcomer: Waiting) -> Option<Vec<CycleLink>> {
         let client = newcomer.client;
         self.newcomer = Some(newcomer.clone());
         self.find(client);
@@ -214,7 +214,7 @@ impl<'c, 'v> Search<'c, 'v> {
             return None;
         }
         // Searches the shortest way along clients that are not served, back to the client.
-        let mut from: HashMap<u64, (u64, Link)> = HashMap::new();
+        let mut from: HashMap<u64, (u64, CycleLink)> = HashMap::new();
         let mut next = VecDeque::from([client]);
         while let Some(at) = next.pop_front() {
             for link in self.blockers(at) {
@@ -233,14 +233,14 @@ impl<'c, 'v> Search<'c, 'v> {
     }
 
     /// Returns the cycle in which a lock is held, or into which its holder's wait leads.
-    fn cycle_from(mut self, lock: LockName) -> Option<Vec<Link>> {
+    fn cycle_from(mut self, lock: LockName) -> Option<Vec<CycleLink>> {
         self.look_at(&lock);
         let awaited = &self.locks[&lock];
         let holders = awaited.holders.iter().flat_map(|holder| holder.clients.clone());
         holders.collect::<Vec<_>>().into_iter().for_each(|client| self.find(client));
         self.explore();
         let stuck = self.locks[&lock].holders.iter().find(|holder| !self.is_released(holder))?;
-        let mut links = vec![Link { key: lock.1, client: *stuck.clients.first()?, is_queued: false }];
+        let mut links = vec![CycleLink { key: lock.1, client: *stuck.clients.first()?, is_queued: false }];
         loop {
             let link = self.blockers(links.last()?.client).into_iter().next()?;
             if let Some(begin) = links.iter().position(|seen| seen.key == link.key && seen.client == link.client) {
@@ -388,14 +388,14 @@ impl<'c, 'v> Search<'c, 'v> {
     }
 
     /// Returns the clients for which a client waits in vain, with the locks.
-    fn blockers(&self, client: u64) -> Vec<Link> {
+    fn blockers(&self, client: u64) -> Vec<CycleLink> {
         let Some(waiting) = self.found.get(&client).and_then(|place| self.waiting.get((*place)?)) else {
             return Vec::new();
         };
         let mut links = Vec::new();
         for lock in waiting.locks.iter().filter(|lock| !self.is_had(waiting, lock)) {
             let awaited = &self.locks[lock];
-            let link = |client, is_queued| Link { key: lock.1.clone(), client, is_queued };
+            let link = |client, is_queued| CycleLink { key: lock.1.clone(), client, is_queued };
             let held = awaited.holders.iter().filter(|holder| !self.is_released(holder));
             links.extend(held.flat_map(|holder| &holder.clients).map(|client| link(*client, false)));
             let before = awaited.before(client).filter(|before| !self.served.contains(before));
@@ -418,7 +418,7 @@ impl Awaited {
 }
 
 /// Returns the links from a client back to itself, each found from the client before.
-fn way_back(from: &HashMap<u64, (u64, Link)>, client: u64) -> Vec<Link> {
+fn way_back(from: &HashMap<u64, (u64, CycleLink)>, client: u64) -> Vec<CycleLink> {
     let (mut links, mut at) = (Vec::new(), client);
     while let Some((before, link)) = from.get(&at) {
         links.push(link.clone());
@@ -432,8 +432,8 @@ fn way_back(from: &HashMap<u64, (u64, Link)>, client: u64) -> Vec<Link> {
 }
 
 /// Describes a cycle for an error, from the key asked for to the caller.
-fn in_words(call: &Call<'_>, cycle: &[Link]) -> String {
-    let describe = |link: &Link| {
+fn in_words(call: &Call<'_>, cycle: &[CycleLink]) -> String {
+    let describe = |link: &CycleLink| {
         let key = shown_key(call, &link.key);
         let how = if link.is_queued { "awaited" } else { "held" };
         match call.namespace.clients.shown(link.client) {

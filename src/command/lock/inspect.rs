@@ -3,9 +3,9 @@
 use crate::client::engine::Engine;
 use crate::client::info::ClientCopy;
 use crate::client::registry::Unblocked;
-use crate::command::keys::scan::{COUNT_DEFAULT, Found, SLICE_STEPS, STEPS_PER_KEY, parse_cursor, read_count};
+use crate::command::keys::scan::{COUNT_DEFAULT, FoundKeys, SLICE_STEPS, STEPS_PER_KEY, parse_cursor, read_count};
 use crate::command::lock::KEY;
-use crate::command::lock::deadlock::{self, Link};
+use crate::command::lock::deadlock::{self, CycleLink};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command, Continuation, Env};
 use crate::error::{Error, Result};
@@ -225,7 +225,7 @@ fn reply_holder(reply: &mut Reply<'_>, record: Option<&HolderRecord>, engine: Op
 }
 
 /// Replies with the locks of a cycle, each with the client that holds it and waits for the next one.
-fn reply_cycle(call: &mut Call<'_>, cycle: Option<Vec<Link>>) {
+fn reply_cycle(call: &mut Call<'_>, cycle: Option<Vec<CycleLink>>) {
     let Some(cycle) = cycle else { return call.reply.null_array() };
     call.reply.array(cycle.len() * 2);
     for link in cycle {
@@ -340,13 +340,13 @@ struct Listing {
     left: usize,
     /// The position to continue at.
     cursor: u64,
-    found: Found,
+    found: FoundKeys,
 }
 
 fn list(call: &mut Call<'_>) -> Result<()> {
     let cursor = parse_cursor(call.args.bytes()?).ok_or(Error::InvalidCursor)?;
     let mut listing =
-        Listing { pattern: None, only_waiting: false, left: COUNT_DEFAULT, cursor, found: Found::default() };
+        Listing { pattern: None, only_waiting: false, left: COUNT_DEFAULT, cursor, found: FoundKeys::default() };
     while let Some(word) = call.args.next_arg() {
         if is_word(word, "MATCH") {
             listing.pattern = Some(Pattern::new(call.args.bytes()?.into()));

@@ -7,7 +7,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use crate::client::info::ClientCopy;
-use crate::command::lock::deadlock::{self, Link};
+use crate::command::lock::deadlock::{self, CycleLink};
 use crate::command::lock::inspect::{Listed, age_ms, mode_word, pttl_ms};
 use crate::dispatch::introspection::describe;
 use crate::dispatch::{Call, Handlers};
@@ -58,7 +58,7 @@ pub(crate) struct ShownLock {
     /// The first queued clients.
     pub(crate) queue: Vec<ShownWaiter>,
     /// The cycle of clients waiting for each other in which the lock is held.
-    pub(crate) cycle: Option<Vec<Link>>,
+    pub(crate) cycle: Option<Vec<CycleLink>>,
 }
 
 /// A holder of a lock.

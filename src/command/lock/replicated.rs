@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::info::ClientInfo;
 use crate::client::registry::{Blocked, Blocking, Unblocked};
-use crate::client::replica::{Awaited, WaitingForReplicas};
+use crate::client::replica::{AwaitedReplicas, WaitingForReplicas};
 use crate::dispatch::{BlockedRequest, Call, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{Output, Reply};
@@ -94,7 +94,7 @@ impl Replicated {
     fn begin(&mut self, env: Env<'_>, expires_ms: Option<u64>) {
         let namespace = env.namespace;
         // This is beyond the lock's own position: it may have been acquired by another client with the same token.
-        let awaited = Awaited { count: self.replicas, position: namespace.log.end(), must_be_synced: false };
+        let awaited = AwaitedReplicas { count: self.replicas, position: namespace.log.end(), must_be_synced: false };
         namespace.ask_replicas();
         let acknowledged = namespace.replicas.wait(self.info.id, awaited);
         let until_ms = self.until_ms.min(expires_ms.unwrap_or(u64::MAX));

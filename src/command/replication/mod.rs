@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::client::replica::feed::Feed;
-use crate::client::replica::{Behind, Replica, Waiting, Wanted};
+use crate::client::replica::{Behind, Replica, WaitingReplica, WantedData};
 use crate::client::session::Replies;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -99,7 +99,7 @@ fn describe(replica: &Replica, option: &[u8], value: &[u8]) -> Result<()> {
         replica.has_psync2.fetch_or(is_word(value, "PSYNC2"), Relaxed);
     } else if is_word(option, "RDB-FILTER-ONLY") {
         let words = split_words(value).ok_or_else(|| Error::other("Missing rdb-filter-only values"))?;
-        let mut wanted = Wanted { keys: false, libraries: false };
+        let mut wanted = WantedData { keys: false, libraries: false };
         for word in words {
             if !is_word(&word, "FUNCTIONS") {
                 let word = String::from_utf8_lossy(&word);
@@ -149,7 +149,7 @@ fn asking(call: &mut Call<'_>) -> Result<Option<Arc<Replica>>> {
         return Err(Error::other("SYNC and PSYNC are invalid with pending output"));
     }
     let replica = replica(call)?;
-    if *replica.wanted.lock() != Wanted::ALL && !replica.has_eof.load(Relaxed) {
+    if *replica.wanted.lock() != WantedData::ALL && !replica.has_eof.load(Relaxed) {
         return Err(Error::other("Filtered replica requires EOF capability"));
     }
     Ok(Some(replica))
@@ -216,10 +216,10 @@ fn begin(call: &mut Call<'_>, replica: Arc<Replica>) -> Result<()> {
 }
 
 /// Makes the client a replica that waits for a snapshot from the thread that writes files.
-fn wait(call: &mut Call<'_>, replica: &Arc<Replica>) -> Result<Waiting> {
+fn wait(call: &mut Call<'_>, replica: &Arc<Replica>) -> Result<WaitingReplica> {
     let (parts, received) = mpsc::channel(PARTS_MAX);
     add(call, replica, Feed::snapshot(replica.clone(), received))?;
-    Ok(Waiting { replica: replica.clone(), parts, since_ms: call.now().mono_ms() })
+    Ok(WaitingReplica { replica: replica.clone(), parts, since_ms: call.now().mono_ms() })
 }
 
 /// Makes the client a replica.

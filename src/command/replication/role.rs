@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use tracing::info;
 
 use crate::client::replica::ReplicaState;
-use crate::config::Address;
+use crate::config::HostPort;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -71,7 +71,7 @@ fn show_replicas(call: &mut Call<'_>) {
 }
 
 /// Shows a replica with its link.
-fn show_link(call: &mut Call<'_>, primary: &Address) {
+fn show_link(call: &mut Call<'_>, primary: &HostPort) {
     let link = call.namespace.role.link();
     call.reply.array(5);
     call.reply.bulk(b"slave");
@@ -102,8 +102,8 @@ fn replicate(call: &mut Call<'_>) -> Result<()> {
     if call.namespace.tenant.is_private() {
         return Err(Error::NotInPrivate);
     }
-    let primary = Address { host: String::from_utf8_lossy(host).into_owned(), port };
-    let is_same = |present: Address| present.port == port && present.host.eq_ignore_ascii_case(&primary.host);
+    let primary = HostPort { host: String::from_utf8_lossy(host).into_owned(), port };
+    let is_same = |present: HostPort| present.port == port && present.host.eq_ignore_ascii_case(&primary.host);
     if call.namespace.role.primary().is_some_and(is_same) {
         call.reply.simple("OK Already connected to specified master");
         return Ok(());
@@ -171,7 +171,7 @@ fn read_terms(call: &mut Call<'_>) -> Result<Terms> {
             let (host, port) = (call.args.bytes()?, call.args.int()?);
             let host = String::from_utf8_lossy(host).into_owned();
             // A number that is no port matches no replica.
-            target = Some(Address { host, port: u16::try_from(port).unwrap_or(0) });
+            target = Some(HostPort { host, port: u16::try_from(port).unwrap_or(0) });
         } else if is_word(word, "FORCE") && !is_forced {
             is_forced = true;
         } else {

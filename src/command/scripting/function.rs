@@ -1,6 +1,6 @@
 //! FCALL, FCALL_RO, FUNCTION: libraries of functions that are loaded once and called by name.
 
-use crate::command::scripting::{RUNS, Run, key_count, run, run_args, script_error};
+use crate::command::scripting::{RUNS, ScriptRun, key_count, run, run_args, script_error};
 use crate::dispatch::args::is_word;
 use crate::dispatch::post_call::show_ahead;
 use crate::dispatch::{Call, Command};
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::rdb::library;
 use crate::resp::Reply;
-use crate::script::{Entry, FLAG_NAMES, Functions, Library, Registered, Restore};
+use crate::script::{FLAG_NAMES, FunctionEntry, Functions, Library, Registered, Restore};
 use crate::spec::marks::RUNS_FUNCTION;
 use crate::spec::{
     ALLOW_BUSY, DENY_OOM, EXCLUSIVE, Effect, Flags, Group, MAY_REPLICATE, NO_ENGINE, NO_SCRIPT, READ, WRITE, one_of,
@@ -100,9 +100,10 @@ fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let Functions { vm, libraries, buffers } = engines.functions(&scripts.control);
-    let Entry { name, number, flags } = libraries.function(name).ok_or_else(|| Error::other("Function not found"))?;
+    let FunctionEntry { name, number, flags } =
+        libraries.function(name).ok_or_else(|| Error::other("Function not found"))?;
     let keys = key_count(call, || Error::other("Bad number of keys provided"))?;
-    run(call, vm, Run { name, number: *number, flags: *flags, keys, is_read_only }, buffers)
+    run(call, vm, ScriptRun { name, number: *number, flags: *flags, keys, is_read_only }, buffers)
 }
 
 fn load(call: &mut Call<'_>) -> Result<()> {

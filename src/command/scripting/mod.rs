@@ -16,7 +16,8 @@ use crate::dispatch::{Call, Command, unknown};
 use crate::error::{Error, Result};
 use crate::resp::{Kept, Output, Protocol, Reply, Request, RequestBuffer, parse_int};
 use crate::script::{
-    ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, Evaluation, Host, Invocation, NO_WRITES, Origin, Outcome, Script, Vm,
+    ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, CompileReason, Evaluation, Host, NO_WRITES, Script, ScriptCall,
+    ScriptOutcome, Vm,
 };
 use crate::spec::marks::{RUNS_DIGEST, RUNS_TEXT};
 use crate::spec::{
@@ -123,9 +124,9 @@ fn run_text(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let Evaluation { vm, cache, buffers } = engines.evaluation(&scripts.control);
-    let script = cache.load(vm, text, Origin::Eval).map_err(script_error)?;
+    let script = cache.load(vm, text, CompileReason::Eval).map_err(script_error)?;
     call.namespace.observed.stats.evicted_scripts.fetch_add(cache.take_evicted(), Relaxed);
-    run(call, vm, Run::script(&script, keys, is_read_only), buffers)
+    run(call, vm, ScriptRun::script(&script, keys, is_read_only), buffers)
 }
 
 fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
@@ -139,7 +140,7 @@ fn run_sha(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     let mut engines = scripts.engines();
     let Evaluation { vm, cache, buffers } = engines.evaluation(&scripts.control);
     let script = cache.find_to_run(sha).ok_or(Error::NoScript)?;
-    run(call, vm, Run::script(script, keys, is_read_only), buffers)
+    run(call, vm, ScriptRun::script(script, keys, is_read_only), buffers)
 }
 
 /// Builds an error reply from the interpreter's message, which lacks the code.
@@ -158,28 +159,28 @@ pub(crate) fn key_count(call: &mut Call<'_>, not_a_number: fn() -> Error) -> Res
 }
 
 /// A script or function to run.
-pub(crate) struct Run<'r> {
+pub(crate) struct ScriptRun<'r> {
     /// The SHA1 of a script, or a function's name.
     pub(crate) name: &'r str,
     /// The number in the interpreter.
     pub(crate) number: usize,
     /// The flags that the script or library declares.
-    pub(crate) flags: crate::script::Flags,
+    pub(crate) flags: crate::script::ScriptFlags,
     /// The number of keys passed.
     pub(crate) keys: usize,
     /// True if the call comes from a read-only command.
     pub(crate) is_read_only: bool,
 }
 
-impl<'r> Run<'r> {
+impl<'r> ScriptRun<'r> {
     fn script(script: &'r Script, keys: usize, is_read_only: bool) -> Self {
         let Script { name, number, flags, .. } = script;
-        Run { name, number: *number, flags: *flags, keys, is_read_only }
+        ScriptRun { name, number: *number, flags: *flags, keys, is_read_only }
     }
 }
 
 /// Runs a script or function for the caller, and writes its reply.
-pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: &mut CallBuffers) -> Result<()> {
+pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: ScriptRun<'_>, buffers: &mut CallBuffers) -> Result<()> {
     let may_write = run.flags & NO_WRITES == 0;
     if run.flags & COMPATIBLE == 0 && may_write && run.is_read_only {
         return Err(Error::other("Can not execute a script with write flag using *_ro command."));
@@ -191,7 +192,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: &mut 
     let lacks_memory = is_short && run.flags & ALLOW_OOM == 0;
     let (db, protocol) = (call.caller.db, call.caller.protocol);
     call.caller.protocol = Protocol::Resp2;
-    let invocation = Invocation {
+    let invocation = ScriptCall {
         request: call.args.request(),
         keys: run.keys,
         now_ms: call.now().mono_ms(),
@@ -219,15 +220,15 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: Run<'_>, buffers: &mut 
     *caller.call.reply.output() = output;
     let call = caller.call;
     match outcome {
-        Outcome::Replied => Ok(()),
-        Outcome::ErrorReplied(line) => {
+        ScriptOutcome::Replied => Ok(()),
+        ScriptOutcome::ErrorReplied(line) => {
             if let Some(line) = &line {
                 call.namespace.observed.errors.count_made_up(line);
             }
             call.timer.fail(call.command);
             Ok(())
         }
-        Outcome::Failed(line) => Err(Error::Script(line)),
+        ScriptOutcome::Failed(line) => Err(Error::Script(line)),
     }
 }
 
@@ -333,7 +334,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
     let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let Evaluation { vm, cache, .. } = engines.evaluation(&scripts.control);
-    let script = cache.load(vm, text, Origin::Load).map_err(script_error)?;
+    let script = cache.load(vm, text, CompileReason::Load).map_err(script_error)?;
     call.reply.bulk(script.name.as_bytes());
     Ok(())
 }

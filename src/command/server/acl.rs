@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use crate::acl::{DEFAULT, Entry, Shown, User, has_blanks, to_hex};
+use crate::acl::{DEFAULT, DenialEntry, Shown, User, has_blanks, to_hex};
 use crate::client::info::{ChannelKind, ClientInfo};
 use crate::client::outbox::END;
 use crate::dispatch::args::is_word;
@@ -279,7 +279,7 @@ fn log(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-fn show_entry(reply: &mut Reply<'_>, entry: &Entry, now_ms: i64) {
+fn show_entry(reply: &mut Reply<'_>, entry: &DenialEntry, now_ms: i64) {
     reply.map(10);
     reply.bulk(b"count");
     reply.int(entry.count as i64);

@@ -5,7 +5,7 @@
 
 use crate::dispatch::{Call, Command};
 use crate::error::Result;
-use crate::spec::{Arg, Declaration, Flags, Kind, LOADING, STALE};
+use crate::spec::{Arg, ArgKind, Declaration, Flags, LOADING, STALE};
 
 const PLAIN: Flags = LOADING | STALE;
 
@@ -45,7 +45,7 @@ fn synopsis(command: &Declaration) -> String {
 fn spell(arg: &Arg) -> String {
     let value = spell_value(arg);
     let with_token = |value: &str| match (arg.kind, arg.token) {
-        (Kind::Token, _) | (_, None) => value.to_owned(),
+        (ArgKind::Token, _) | (_, None) => value.to_owned(),
         (_, Some(token)) => format!("{token} {value}"),
     };
     let spelt = match (arg.multiple, arg.multiple_token) {
@@ -56,16 +56,16 @@ fn spell(arg: &Arg) -> String {
     match (arg.optional, arg.kind, arg.token) {
         (false, ..) => spelt,
         // The brackets group the choice.
-        (true, Kind::OneOf(choices), None) => format!("[{}]", spell_choices(choices)),
+        (true, ArgKind::OneOf(choices), None) => format!("[{}]", spell_choices(choices)),
         (true, ..) => format!("[{spelt}]"),
     }
 }
 
 fn spell_value(arg: &Arg) -> String {
     match arg.kind {
-        Kind::Token => arg.token.unwrap_or(arg.name).to_owned(),
-        Kind::OneOf(choices) => format!("({})", spell_choices(choices)),
-        Kind::Block(parts) => parts.iter().map(spell).collect::<Vec<_>>().join(" "),
+        ArgKind::Token => arg.token.unwrap_or(arg.name).to_owned(),
+        ArgKind::OneOf(choices) => format!("({})", spell_choices(choices)),
+        ArgKind::Block(parts) => parts.iter().map(spell).collect::<Vec<_>>().join(" "),
         _ => format!("<{}>", arg.name),
     }
 }

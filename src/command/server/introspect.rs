@@ -8,7 +8,7 @@ use crate::glob::Pattern;
 use crate::resp::Reply;
 use crate::spec::registry::{CATEGORIES, KeySpec};
 use crate::spec::{
-    Arg, CommandSpec, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, Kind, LOADING, NO_MANDATORY_KEYS, STALE, one_of,
+    Arg, ArgKind, CommandSpec, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, LOADING, NO_MANDATORY_KEYS, STALE, one_of,
     pattern, string,
 };
 
@@ -355,15 +355,15 @@ fn document_args(reply: &mut Reply<'_>, args: &[Arg], keys: &mut KeyCounter<'_>)
             (arg.multiple_token, "multiple_token"),
         ]);
         let (kind, parts) = match arg.kind {
-            Kind::Key(_) => ("key", None),
-            Kind::String | Kind::Channel | Kind::ShardChannel => ("string", None),
-            Kind::Integer => ("integer", None),
-            Kind::Double => ("double", None),
-            Kind::UnixTime => ("unix-time", None),
-            Kind::Pattern | Kind::ChannelPattern => ("pattern", None),
-            Kind::Token => ("pure-token", None),
-            Kind::OneOf(parts) => ("oneof", Some(parts)),
-            Kind::Block(parts) => ("block", Some(parts)),
+            ArgKind::Key(_) => ("key", None),
+            ArgKind::String | ArgKind::Channel | ArgKind::ShardChannel => ("string", None),
+            ArgKind::Integer => ("integer", None),
+            ArgKind::Double => ("double", None),
+            ArgKind::UnixTime => ("unix-time", None),
+            ArgKind::Pattern | ArgKind::ChannelPattern => ("pattern", None),
+            ArgKind::Token => ("pure-token", None),
+            ArgKind::OneOf(parts) => ("oneof", Some(parts)),
+            ArgKind::Block(parts) => ("block", Some(parts)),
         };
         let is_key = kind == "key" || arg.unplaced.is_some();
         let has_summary = !arg.summary.is_empty();

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use crate::command::difference::{Removed, others_cost_less};
+use crate::command::difference::{RemovedMembers, others_cost_less};
 use crate::command::elements::{reply_item, store_result};
 use crate::command::multi_pop::read_numkeys;
 use crate::command::set::members::{reply_set, rules};
@@ -16,8 +16,8 @@ use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::store::entry::Entry;
-use crate::store::value::listpack::Item;
-use crate::store::value::{Kind, Packing, Set, SetRef, SetRules};
+use crate::store::value::listpack::StoredElement;
+use crate::store::value::{DataType, Packing, Set, SetRef, SetRules};
 use crate::store::{Classes, Event, Key, Lookup};
 
 /// The event of storing an intersection.
@@ -173,7 +173,7 @@ fn from_smallest<'e>(entries: &[Option<&'e Entry>]) -> Sets<'e> {
 }
 
 /// Visits the members common to all sets, until `visit` returns false.
-fn intersect(sets: &[SetRef<'_>], mut visit: impl FnMut(Item<'_>) -> bool) {
+fn intersect(sets: &[SetRef<'_>], mut visit: impl FnMut(StoredElement<'_>) -> bool) {
     let Some((smallest, others)) = sets.split_first() else { return };
     for member in smallest.iter() {
         if others.iter().all(|other| other.contains(member)) && !visit(member) {
@@ -183,13 +183,17 @@ fn intersect(sets: &[SetRef<'_>], mut visit: impl FnMut(Item<'_>) -> bool) {
 }
 
 /// Visits the members of the first set that no other set has. Returns the intermediate set, if any, to be freed.
-fn subtract(entries: &[Option<&Entry>], rules: SetRules<'_>, mut visit: impl FnMut(Item<'_>)) -> Option<Entry> {
+fn subtract(
+    entries: &[Option<&Entry>],
+    rules: SetRules<'_>,
+    mut visit: impl FnMut(StoredElement<'_>),
+) -> Option<Entry> {
     let (Some(first), others) = entries.split_first()? else { return None };
     let first = Set::read(first);
     let mut others: Sets<'_> = others.iter().flatten().map(|entry| Set::read(entry)).collect();
     if others_cost_less(first.len(), others.iter().map(|other| other.len())) {
         let removed =
-            Removed::from(others.iter().flat_map(|other| other.iter()), rules, |member| first.contains(member));
+            RemovedMembers::from(others.iter().flat_map(|other| other.iter()), rules, |member| first.contains(member));
         first.iter().filter(|member| !removed.has(*member)).for_each(visit);
         return Some(removed.into_entry());
     }

@@ -17,7 +17,7 @@ use crate::spec::{
     ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, element,
     integer, key, pattern,
 };
-use crate::store::value::listpack::Item;
+use crate::store::value::listpack::StoredElement;
 use crate::store::value::{Set, SetRef};
 use crate::store::{Classes, Event, Lookup};
 
@@ -115,7 +115,7 @@ const SREM: &Event = &Event::one(Classes::SET, "srem");
 fn sadd(call: &mut Call<'_>) -> Result<()> {
     let (key, count, rules) = (call.args.key()?, call.args.left(), rules(call));
     let mut edit = call.view.edit::<Set>(key, SADD)?;
-    let (is_new, mut first) = (!edit.exists(), Some(Item::of(call.args.bytes()?)));
+    let (is_new, mut first) = (!edit.exists(), Some(StoredElement::of(call.args.bytes()?)));
     let mut set = match edit.annotate() {
         Some(set) => set,
         None => edit.change(),
@@ -125,7 +125,7 @@ fn sadd(call: &mut Call<'_>) -> Result<()> {
         _ => set.expect(count, rules),
     }
     let mut added = 0;
-    while let Some(member) = first.take().or_else(|| call.args.next_arg().map(Item::of)) {
+    while let Some(member) = first.take().or_else(|| call.args.next_arg().map(StoredElement::of)) {
         added += usize::from(set.add(member, rules));
     }
     edit.count_more(added - usize::from(is_new));
@@ -139,7 +139,7 @@ fn srem(call: &mut Call<'_>) -> Result<()> {
     let (mut edit, mut removed) = (call.view.edit::<Set>(key, SREM)?, 0);
     if let Some(mut set) = edit.annotate() {
         while let Some(member) = call.args.next_arg() {
-            removed += usize::from(set.remove(Item::of(member)));
+            removed += usize::from(set.remove(StoredElement::of(member)));
         }
     }
     edit.count_more(removed);
@@ -156,7 +156,7 @@ fn scard(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn sismember(call: &mut Call<'_>) -> Result<()> {
-    let (key, member) = (call.args.key()?, Item::of(call.args.bytes()?));
+    let (key, member) = (call.args.key()?, StoredElement::of(call.args.bytes()?));
     let is_member = call.view.get::<Set>(key, Lookup::READ)?.is_some_and(|set| set.contains(member));
     call.reply.int(i64::from(is_member));
     Ok(())
@@ -167,7 +167,7 @@ fn smismember(call: &mut Call<'_>) -> Result<()> {
     let set = call.view.get::<Set>(key, Lookup::READ)?;
     call.reply.array(call.args.left());
     while let Some(member) = call.args.next_arg() {
-        let is_member = set.is_some_and(|set| set.contains(Item::of(member)));
+        let is_member = set.is_some_and(|set| set.contains(StoredElement::of(member)));
         call.reply.int(i64::from(is_member));
     }
     Ok(())
@@ -187,7 +187,7 @@ fn smembers(call: &mut Call<'_>) -> Result<()> {
 fn smove(call: &mut Call<'_>) -> Result<()> {
     let (source, destination) = (call.args.key()?, call.args.key()?);
     let (text, rules) = (call.args.bytes()?, rules(call));
-    let member = Item::of(text);
+    let member = StoredElement::of(text);
     let is_member = match call.view.get::<Set>(source, Lookup::WRITE)? {
         Some(set) => set.contains(member),
         None => {
@@ -218,7 +218,7 @@ fn sscan(call: &mut Call<'_>) -> Result<()> {
         return Ok(());
     };
     let scan = ElementScan::read(cursor, &mut call.args, None)?;
-    let write = |reply: &mut Reply<'_>, member: Item<'_>| {
+    let write = |reply: &mut Reply<'_>, member: StoredElement<'_>| {
         let is_admitted = member.with_text(|text| scan.admits(text));
         if is_admitted {
             reply_item(reply, member);

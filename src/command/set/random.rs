@@ -1,11 +1,11 @@
 //! SPOP and SRANDMEMBER.
 
-use crate::command::elements::{Sample, reply_item, reply_repeated};
+use crate::command::elements::{RandomSample, reply_item, reply_repeated};
 use crate::command::set::members::reply_set;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::resp::Reply;
-use crate::store::value::member::Member;
+use crate::store::value::member::OwnedMember;
 use crate::store::value::{Set, SetRef};
 use crate::store::{Classes, Event, Key, Lookup};
 
@@ -36,7 +36,7 @@ fn pop_one(call: &mut Call<'_>, key: Key<'_>) -> Result<()> {
     let mut edit = call.view.edit::<Set>(key, SPOP)?;
     let mut popped = None;
     if edit.exists() {
-        edit.change().pop(1, &mut dice, |member| popped = Some(Member::of(member)));
+        edit.change().pop(1, &mut dice, |member| popped = Some(OwnedMember::of(member)));
     }
     drop(edit);
     match popped {
@@ -67,7 +67,7 @@ fn pop_some(call: &mut Call<'_>, key: Key<'_>, count: usize) -> Result<()> {
     edit.change().pop(count, &mut dice, |member| {
         reply_item(&mut call.reply, member);
         if is_logged {
-            popped.push(Member::of(member));
+            popped.push(OwnedMember::of(member));
         }
     });
     edit.count_more(count - 1);
@@ -77,7 +77,7 @@ fn pop_some(call: &mut Call<'_>, key: Key<'_>, count: usize) -> Result<()> {
 }
 
 /// Logs the removal of randomly chosen members.
-fn log_removed(call: &mut Call<'_>, key: Key<'_>, members: &[Member]) {
+fn log_removed(call: &mut Call<'_>, key: Key<'_>, members: &[OwnedMember]) {
     if call.namespace.store.is_logged() {
         let texts: Vec<_> = members.iter().map(|member| member.item().to_cow()).collect();
         let words: Vec<&[u8]> = [&b"SREM"[..], key.bytes].into_iter().chain(texts.iter().map(|text| &**text)).collect();
@@ -89,7 +89,7 @@ pub(super) fn srandmember(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let sample = match call.args.left() {
         0 => None,
-        1 => Some(Sample::of(call.args.symmetric_int()?)),
+        1 => Some(RandomSample::of(call.args.symmetric_int()?)),
         _ => return Err(Error::Syntax),
     };
     let mut dice = call.view.dice(key);
@@ -102,7 +102,7 @@ pub(super) fn srandmember(call: &mut Call<'_>) -> Result<()> {
                 reply_item(reply, member);
             }
         }
-        (Some(set), Some(Sample::Repeated(count))) => {
+        (Some(set), Some(RandomSample::Repeated(count))) => {
             let each = |reply: &mut Reply<'_>| {
                 if let Some(member) = set.random(&mut dice) {
                     reply_item(reply, member);
@@ -110,7 +110,7 @@ pub(super) fn srandmember(call: &mut Call<'_>) -> Result<()> {
             };
             reply_repeated(reply, count, |reply, count| reply.array(count), each)?;
         }
-        (Some(set), Some(Sample::Different(count))) => {
+        (Some(set), Some(RandomSample::Different(count))) => {
             let count = count.min(set.len());
             reply.array(count);
             set.sample(count, &mut dice, |member| reply_item(reply, member));

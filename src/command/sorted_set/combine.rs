@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use crate::command::difference::{Removed, others_cost_less};
+use crate::command::difference::{RemovedMembers, others_cost_less};
 use crate::command::elements::store_result;
 use crate::command::sorted_set::elements::{growth, reply_elements};
 use crate::dispatch::Call;
@@ -15,8 +15,8 @@ use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::store::entry::Entry;
-use crate::store::limits::Limits;
-use crate::store::value::listpack::Item;
+use crate::store::limits::ValueLimits;
+use crate::store::value::listpack::StoredElement;
 use crate::store::value::sorted_set::{BigSortedSet, Score, ScoreTable};
 use crate::store::value::{SetRef, SetRules, SortedSet, SortedSetRef, Type, ValueRef};
 use crate::store::{Classes, Event, Key, Lookup, Store};
@@ -194,19 +194,19 @@ impl<'e> Source<'e> {
     }
 
     #[inline]
-    fn score(self, member: Item<'_>) -> Option<f64> {
+    fn score(self, member: StoredElement<'_>) -> Option<f64> {
         match self {
             Source::Nothing => None,
             Source::SortedSet(set) => member.with_text(|member| set.score(member)),
-            Source::Set(set) => member.with_text(|member| set.contains(Item::of(member)).then_some(1.0)),
+            Source::Set(set) => member.with_text(|member| set.contains(StoredElement::of(member)).then_some(1.0)),
         }
     }
 
-    fn has(self, member: Item<'_>) -> bool {
+    fn has(self, member: StoredElement<'_>) -> bool {
         self.score(member).is_some()
     }
 
-    fn members(self) -> impl Iterator<Item = Item<'e>> {
+    fn members(self) -> impl Iterator<Item = StoredElement<'e>> {
         let (set, sorted_set) = match self {
             Source::Nothing => (None, None),
             Source::SortedSet(set) => (None, Some(set)),
@@ -217,7 +217,7 @@ impl<'e> Source<'e> {
     }
 
     /// Passes members and scores to a closure until it returns false.
-    fn all(self, mut visit: impl FnMut(Item<'e>, f64) -> bool) {
+    fn all(self, mut visit: impl FnMut(StoredElement<'e>, f64) -> bool) {
         match self {
             Source::Nothing => {}
             Source::SortedSet(set) => {
@@ -232,17 +232,19 @@ impl<'e> Source<'e> {
 
 /// The elements of a result in ascending order.
 enum Combined<'e> {
-    Borrowed(Vec<(f64, Item<'e>)>),
+    Borrowed(Vec<(f64, StoredElement<'e>)>),
     Owned(BigSortedSet),
 }
 
 /// Returns members with their scores, in the form in which they are stored.
-fn as_elements<'e>(elements: &[(f64, Item<'e>)]) -> impl Iterator<Item = (Item<'e>, Score<'e>)> + Clone {
+fn as_elements<'e>(
+    elements: &[(f64, StoredElement<'e>)],
+) -> impl Iterator<Item = (StoredElement<'e>, Score<'e>)> + Clone {
     elements.iter().map(|(score, member)| (*member, Score::Number(*score)))
 }
 
 /// Compares elements by the order of sorted sets.
-fn order(one: &(f64, Item<'_>), other: &(f64, Item<'_>)) -> Ordering {
+fn order(one: &(f64, StoredElement<'_>), other: &(f64, StoredElement<'_>)) -> Ordering {
     let by_score = one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal); // scores are never NaN
     by_score.then_with(|| one.1.with_text(|one| other.1.with_text(|other| one.cmp(other))))
 }
@@ -250,7 +252,7 @@ fn order(one: &(f64, Item<'_>), other: &(f64, Item<'_>)) -> Ordering {
 type Sources<'e> = SmallVec<[(Source<'e>, f64); 4]>;
 
 /// Passes the members that are in all sources, with their scores, to a closure until it returns false.
-fn intersect<'e>(sources: &Sources<'e>, aggregate: Aggregate, mut visit: impl FnMut(Item<'e>, f64) -> bool) {
+fn intersect<'e>(sources: &Sources<'e>, aggregate: Aggregate, mut visit: impl FnMut(StoredElement<'e>, f64) -> bool) {
     let Some(((first, weight), others)) = sources.split_first() else { return };
     first.all(|member, score| {
         let mut sum = number(weight * score);
@@ -263,11 +265,15 @@ fn intersect<'e>(sources: &Sources<'e>, aggregate: Aggregate, mut visit: impl Fn
 }
 
 /// Passes the members of the first source that are in no other one, with their scores, to a closure.
-fn subtract<'e>((store, limits): (&Store, Limits), sources: &Sources<'e>, mut visit: impl FnMut(Item<'e>, f64)) {
+fn subtract<'e>(
+    (store, limits): (&Store, ValueLimits),
+    sources: &Sources<'e>,
+    mut visit: impl FnMut(StoredElement<'e>, f64),
+) {
     let Some(((first, _), others)) = sources.split_first() else { return };
     let rules = SetRules::new(limits, store.hasher());
     let removed = others_cost_less(first.len(), others.iter().map(|(other, _)| other.len())).then(|| {
-        Removed::from(others.iter().flat_map(|(other, _)| other.members()), rules, |member| first.has(member))
+        RemovedMembers::from(others.iter().flat_map(|(other, _)| other.members()), rules, |member| first.has(member))
     });
     first.all(|member, score| {
         let is_removed = match &removed {
@@ -284,7 +290,7 @@ fn subtract<'e>((store, limits): (&Store, Limits), sources: &Sources<'e>, mut vi
     }
 }
 
-fn combine<'e>(store: &Store, limits: Limits, request: &Request<'_>, sources: &Sources<'e>) -> Combined<'e> {
+fn combine<'e>(store: &Store, limits: ValueLimits, request: &Request<'_>, sources: &Sources<'e>) -> Combined<'e> {
     let mut elements = Vec::new();
     match request.operation {
         Operation::Union => {

@@ -3,7 +3,7 @@
 use crate::command::elements::{announce, reply_item};
 use crate::dispatch::Call;
 use crate::resp::Reply;
-use crate::store::value::listpack::Item;
+use crate::store::value::listpack::StoredElement;
 use crate::store::value::sorted_set::Score;
 use crate::store::{Hasher, PackedLimit};
 
@@ -18,7 +18,7 @@ pub(super) fn growth<'a>(call: &Call<'a>) -> (PackedLimit, &'a Hasher) {
 pub(super) fn reply_elements<'e>(
     reply: &mut Reply<'_>,
     count: usize,
-    elements: impl Iterator<Item = (Item<'e>, Score<'e>)>,
+    elements: impl Iterator<Item = (StoredElement<'e>, Score<'e>)>,
     with_scores: bool,
 ) {
     announce(reply, count, with_scores);
@@ -27,7 +27,7 @@ pub(super) fn reply_elements<'e>(
 
 /// Replies with a member, or with a member and its score.
 #[inline]
-pub(super) fn reply_element(reply: &mut Reply<'_>, (member, score): (Item<'_>, Score<'_>), with_scores: bool) {
+pub(super) fn reply_element(reply: &mut Reply<'_>, (member, score): (StoredElement<'_>, Score<'_>), with_scores: bool) {
     if with_scores {
         reply.pair();
     }

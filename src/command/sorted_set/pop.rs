@@ -15,7 +15,7 @@ use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::value::SortedSet;
-use crate::store::value::sorted_set::Elements;
+use crate::store::value::sorted_set::ScoredElements;
 use crate::store::{Classes, Event, Key, Lookup};
 
 /// The event of removing elements with the lowest scores.
@@ -77,7 +77,7 @@ fn pop(call: &mut Call<'_>, end: End) -> Result<()> {
 }
 
 /// Replies with members and scores alternating.
-fn reply_pairs(reply: &mut Reply<'_>, elements: Elements<'_>) {
+fn reply_pairs(reply: &mut Reply<'_>, elements: ScoredElements<'_>) {
     for (member, score) in elements {
         reply_item(reply, member);
         reply.double(score.get());
@@ -91,7 +91,7 @@ fn pop_from(
     key: Key<'_>,
     end: End,
     count: usize,
-    write: impl FnOnce(&mut Reply<'_>, usize, Elements<'_>),
+    write: impl FnOnce(&mut Reply<'_>, usize, ScoredElements<'_>),
 ) -> Result<usize> {
     let mut edit = call.view.edit::<SortedSet>(key, end.event())?;
     let set = edit.value();

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use crate::command::elements::{Sample, announce, reply_item, reply_repeated};
+use crate::command::elements::{RandomSample, announce, reply_item, reply_repeated};
 use crate::command::sorted_set::elements::{reply_element, reply_elements};
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::Reply;
 use crate::store::Lookup;
-use crate::store::usage::{Dice, Selection};
+use crate::store::usage::{Dice, RandomSelection};
 use crate::store::value::{SortedSet, SortedSetRef};
 
 /// The part of the members above which a sample is drawn by visiting all of them: 1 in this many.
@@ -16,7 +16,7 @@ const SPARSE: usize = 8;
 
 pub(super) fn zrandmember(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let sample = Sample::read(&mut call.args, "WITHSCORES")?;
+    let sample = RandomSample::read(&mut call.args, "WITHSCORES")?;
     let mut dice = call.view.dice(key);
     let set = call.view.get::<SortedSet>(key, Lookup::READ)?;
     match (set, sample) {
@@ -34,12 +34,12 @@ fn reply_sample(
     reply: &mut Reply<'_>,
     set: SortedSetRef<'_>,
     dice: &mut Dice,
-    sample: Sample,
+    sample: RandomSample,
     with_scores: bool,
 ) -> Result<()> {
     let len = set.len();
     let count = match sample {
-        Sample::Repeated(count) => {
+        RandomSample::Repeated(count) => {
             let each = |reply: &mut Reply<'_>| {
                 if let Some(element) = set.random(dice) {
                     reply_element(reply, element, with_scores);
@@ -47,12 +47,12 @@ fn reply_sample(
             };
             return reply_repeated(reply, count, |reply, count| announce(reply, count, with_scores), each);
         }
-        Sample::Different(count) => count.min(len),
+        RandomSample::Different(count) => count.min(len),
     };
     if count == len {
         reply_elements(reply, len, set.iter(), with_scores);
     } else if matches!(set, SortedSetRef::Packed(_)) || count > len / SPARSE {
-        let mut selection = Selection::new(count, len);
+        let mut selection = RandomSelection::new(count, len);
         reply_elements(reply, count, set.iter().filter(|_| selection.takes(dice)), with_scores);
     } else {
         let mut taken = HashSet::with_capacity(count);

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::resp::{Reply, format_general};
 use crate::store::Lookup;
 use crate::store::value::SortedSet;
-use crate::store::value::listpack::Item;
+use crate::store::value::listpack::StoredElement;
 use crate::store::value::sorted_set::{BigSortedSet, Score, SortedSetRef};
 
 /// The significant digits of scores that ZSCAN reads from a big sorted set.
@@ -111,7 +111,7 @@ pub(super) fn zscan(call: &mut Call<'_>) -> Result<()> {
 
 /// Replies with a member and, if requested, its score in the stored form, both as strings; returns the number of values
 /// written.
-fn reply_stored(reply: &mut Reply<'_>, scan: &ElementScan<'_>, member: Item<'_>, score: Score<'_>) -> usize {
+fn reply_stored(reply: &mut Reply<'_>, scan: &ElementScan<'_>, member: StoredElement<'_>, score: Score<'_>) -> usize {
     reply_item(reply, member);
     if scan.is_bare {
         return 1;
@@ -134,7 +134,7 @@ fn scan_bucket(
     let next = set.scan(position, |member, score| {
         visited += 1;
         if scan.admits(member) {
-            written += reply_stored(reply, scan, Item::Text(member), Score::Number(score));
+            written += reply_stored(reply, scan, StoredElement::Text(member), Score::Number(score));
         }
     });
     (visited, written, next)

@@ -6,7 +6,7 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::spec::{ACCESS, FAST, Group as Family, READ, RO, RW, UPDATE, WRITE, block, integer, key, string};
-use crate::store::{Event, Group, Lookup, Pending, Stream, StreamId};
+use crate::store::{ConsumerGroup, Event, Lookup, PendingEntry, Stream, StreamId};
 
 const PENDING_COST: &str = "O(N) with N being the number of elements returned, so asking for a small fixed number of \
 entries per call is O(1). O(M), where M is the total number of entries scanned when used with the IDLE filter. When the \
@@ -106,7 +106,7 @@ fn read_filters<'a>(call: &mut Call<'a>) -> Result<Option<Filters<'a>>> {
 }
 
 /// Writes the number of pending entries, the smallest and largest ID, and the number for each consumer.
-fn summary(reply: &mut Reply<'_>, group: &Group) {
+fn summary(reply: &mut Reply<'_>, group: &ConsumerGroup) {
     reply.array(4);
     let pending = group.pending();
     reply.int(pending.len() as i64);
@@ -128,10 +128,10 @@ fn summary(reply: &mut Reply<'_>, group: &Group) {
 }
 
 /// Writes the pending entries.
-fn details(reply: &mut Reply<'_>, group: &Group, filters: &Filters<'_>, now: i64) {
+fn details(reply: &mut Reply<'_>, group: &ConsumerGroup, filters: &Filters<'_>, now: i64) {
     let &Filters { idle_min, start, end, count, consumer } = filters;
     let (mark, mut written) = (reply.mark(), 0);
-    let mut write = |id: StreamId, pending: &Pending| {
+    let mut write = |id: StreamId, pending: &PendingEntry| {
         let idle = now.saturating_sub(pending.time);
         if written == count || (idle_min != 0 && idle < idle_min) {
             return written < count;

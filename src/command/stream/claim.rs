@@ -8,7 +8,7 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, parse_int};
 use crate::spec::{DELETE, Effect, FAST, Group as Family, RW, UPDATE, WRITE, integer, key, string, token, unix_time};
-use crate::store::{BigStream, ConsumerNumber, Event, Key, Lookup, Pending, Stream, StreamId};
+use crate::store::{BigStream, ConsumerNumber, Event, Key, Lookup, PendingEntry, Stream, StreamId};
 
 const CLAIM_COST: &str = "O(log N) with N being the number of messages in the PEL of the consumer group.";
 
@@ -72,7 +72,7 @@ struct Terms {
 
 /// The outcome for an entry.
 enum Claimed {
-    Taken(Pending),
+    Taken(PendingEntry),
     /// The entry was deleted, and is no longer pending.
     Released,
     No,
@@ -109,20 +109,20 @@ fn claim(
             return Claimed::No;
         }
         Some(pending) => pending,
-        None if terms.is_forced => Pending { time: terms.now, count: 1, consumer },
+        None if terms.is_forced => PendingEntry { time: terms.now, count: 1, consumer },
         None => return Claimed::No,
     };
     let count = match terms.retry_count {
         Some(count) => count,
         None if terms.ids_only => before.count,
-        None => Pending::next_count(before.count),
+        None => PendingEntry::next_count(before.count),
     };
     if terms.ids_only {
         reply_id(reply, id)
     } else {
         reply_entry(reply, entry)
     }
-    let taken = Pending { time: terms.time, count, consumer };
+    let taken = PendingEntry { time: terms.time, count, consumer };
     if let Some(mut group) = stream.group_mut(names.group) {
         group.assign(id, taken);
         group.consumer_mut(consumer).active = terms.now;

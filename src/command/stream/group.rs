@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::spec::{
     Arg, DELETE, DENY_OOM, Group as Family, INSERT, RW, UPDATE, WRITE, integer, key, one_of, string, token,
 };
-use crate::store::{Classes, Event, Group, Key, Stream, StreamId};
+use crate::store::{Classes, ConsumerGroup, Event, Key, Stream, StreamId};
 
 const ID: Arg = one_of("id", &[string("id"), token("new_id", "$")]);
 const DESTROY_COST: &str = "O(N) where N is the number of entries in the group's pending entries list (PEL).";
@@ -106,7 +106,7 @@ fn create(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::BusyGroup);
     }
     let read = options.read.map(|read| read.min(stream.added()));
-    edit.change().add_group(name, Group::new(last, read));
+    edit.change().add_group(name, ConsumerGroup::new(last, read));
     drop(edit);
     call.reply.ok();
     Ok(())
@@ -158,7 +158,7 @@ fn change_group<R>(
     call: &mut Call<'_>,
     (key, name): (Key<'_>, &[u8]),
     event: &'static Event,
-    change: impl FnOnce(&mut Group) -> (bool, R),
+    change: impl FnOnce(&mut ConsumerGroup) -> (bool, R),
 ) -> Result<R> {
     let mut edit = call.view.edit::<Stream>(key, event)?;
     edit.keep_quiet();

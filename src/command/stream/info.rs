@@ -7,7 +7,7 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::spec::{ACCESS, Group as Family, READ, RO, block, integer, key, string};
-use crate::store::{BigStream, Consumer, Group, Key, Lookup, Stream, StreamId, StreamRef};
+use crate::store::{BigStream, Consumer, ConsumerGroup, Key, Lookup, Stream, StreamId, StreamRef};
 
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[Command::container(
@@ -108,7 +108,7 @@ fn details(reply: &mut Reply<'_>, stream: &BigStream, max_count: usize) {
     }
 }
 
-fn consumer_details(reply: &mut Reply<'_>, group: &Group, consumer: &Consumer, max_count: usize) {
+fn consumer_details(reply: &mut Reply<'_>, group: &ConsumerGroup, consumer: &Consumer, max_count: usize) {
     reply.map(5);
     reply.bulk(b"name");
     reply.bulk(&consumer.name);
@@ -129,7 +129,7 @@ fn consumer_details(reply: &mut Reply<'_>, group: &Group, consumer: &Consumer, m
 }
 
 /// Writes the progress of a group: the number of entries read, and the lag.
-fn progress(reply: &mut Reply<'_>, stream: &BigStream, group: &Group) {
+fn progress(reply: &mut Reply<'_>, stream: &BigStream, group: &ConsumerGroup) {
     reply.bulk(b"entries-read");
     match group.read {
         Some(read) => reply.int(read as i64),

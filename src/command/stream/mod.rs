@@ -16,7 +16,7 @@ pub(crate) mod read;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::resp::Reply;
-use crate::store::{BigStream, Classes, Event, Key, Lookup, Pending, Stream, StreamEntry, StreamId, StreamRef};
+use crate::store::{BigStream, Classes, Event, Key, Lookup, PendingEntry, Stream, StreamEntry, StreamId, StreamRef};
 use crate::text::until_nul;
 
 /// The event of creating a consumer by a command that names it.
@@ -63,7 +63,7 @@ fn no_group_of_key(key: &[u8], group: &[u8]) -> Error {
 #[derive(Default)]
 struct GroupLog {
     created_consumer: bool,
-    claimed: Vec<(StreamId, Pending)>,
+    claimed: Vec<(StreamId, PendingEntry)>,
     released: Vec<StreamId>,
     /// The position of the group after the call, if it has changed.
     moved: Option<(StreamId, Option<u64>)>,

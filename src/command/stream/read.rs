@@ -17,8 +17,8 @@ use crate::spec::{
     ACCESS, Arg, BLOCKING, Effect, Group as Family, KeyFlags, MOVABLE_KEYS, READ, RO, WRITE, block, integer, key,
     string, token,
 };
-use crate::store::value::Kind;
-use crate::store::{BigStream, Event, Key, Lookup, NEVER, Pending, Stream, StreamEntry, StreamId, WrongType};
+use crate::store::value::DataType;
+use crate::store::{BigStream, Event, Key, Lookup, NEVER, PendingEntry, Stream, StreamEntry, StreamId, WrongType};
 
 const READ_COST: &str = "For each stream mentioned: O(N) with N being the number of elements being returned, it means \
 that XREAD-ing with a fixed COUNT is O(1). Note that when the BLOCK option is used, XADD will pay O(M) time in order to \
@@ -372,7 +372,8 @@ impl Delivery<'_, '_> {
                     Some(entry) => {
                         reply_entry(reply, entry);
                         let times = group.pending().get(id).map_or(0, |pending| pending.count);
-                        let pending = Pending { time: *now, count: Pending::next_count(times), consumer: number };
+                        let pending =
+                            PendingEntry { time: *now, count: PendingEntry::next_count(times), consumer: number };
                         delivered.push((*id, pending));
                     }
                     None => {
@@ -418,7 +419,10 @@ impl Delivery<'_, '_> {
         for (id, pending) in old {
             let Some(entry) = stream.get(id) else { continue };
             write(entry, (now.saturating_sub(pending.time), pending.count));
-            delivered.push((id, Pending { time: *now, count: Pending::next_count(pending.count), consumer: number }));
+            delivered.push((
+                id,
+                PendingEntry { time: *now, count: PendingEntry::next_count(pending.count), consumer: number },
+            ));
         }
         let mut count = delivered.len();
         if let Some(start) = last.next().filter(|_| has_new) {
@@ -429,7 +433,7 @@ impl Delivery<'_, '_> {
                 last = id;
                 count += 1;
                 if !options.is_acknowledged {
-                    delivered.push((id, Pending { time: *now, count: 1, consumer: number }));
+                    delivered.push((id, PendingEntry { time: *now, count: 1, consumer: number }));
                 }
             }
         }
@@ -449,7 +453,7 @@ impl Delivery<'_, '_> {
     }
 
     /// Returns pending entries that were delivered long enough ago and still exist, the oldest first.
-    fn idle_entries(&self, idle: i64) -> Vec<(StreamId, Pending)> {
+    fn idle_entries(&self, idle: i64) -> Vec<(StreamId, PendingEntry)> {
         let Some(group) = self.stream.group(self.group) else { return Vec::new() };
         let old = group.pending_by_time().take_while(|(time, _)| self.now.saturating_sub(*time) >= idle);
         let existing = old.filter(|(_, id)| self.stream.get(*id).is_some());

@@ -16,7 +16,7 @@ pub(crate) use events::{SET, SET_EX};
 
 use smallvec::SmallVec;
 
-use crate::command::condition::{Condition, IFDEQ, IFDNE, IFEQ, IFNE, digest, is_conditional};
+use crate::command::condition::{IFDEQ, IFDNE, IFEQ, IFNE, StringCondition, digest, is_conditional};
 use crate::command::string::events::{INCRBY, INCRBYFLOAT};
 use crate::command::ttl::{
     Amount, EXPIRATION_OR_KEEPTTL, EXPIRATION_OR_PERSIST, Other, SET_EXPIRATION, TtlOption, Unit,
@@ -212,7 +212,7 @@ fn delex(call: &mut Call<'_>) -> Result<()> {
         // If the key is missing, not even the condition is parsed.
         (Some(_), Ok(None)) => false,
         (Some(_), Err(_)) => return Err(Error::other("Key should be of string type if conditions are specified")),
-        (Some(word), Ok(Some(text))) => match Condition::read(word, &mut call.args)? {
+        (Some(word), Ok(Some(text))) => match StringCondition::read(word, &mut call.args)? {
             Some(condition) => condition.is_met_by(text.as_slice())?,
             None => return Err(Error::other("Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE")),
         },
@@ -527,7 +527,7 @@ enum When<'a> {
     /// Existence (XX, true) or absence (NX, false) of the key.
     Exists(bool),
     /// A condition on the present string.
-    Matches(Condition<'a>),
+    Matches(StringCondition<'a>),
 }
 
 impl<'a> SetOptions<'a> {
@@ -540,7 +540,7 @@ impl<'a> SetOptions<'a> {
                 options.choose(When::Exists(true))?;
             } else if is_word(word, "GET") {
                 options.get = true;
-            } else if let Some(condition) = Condition::read(word, args)? {
+            } else if let Some(condition) = StringCondition::read(word, args)? {
                 options.choose(When::Matches(condition))?;
             } else {
                 options.ttl.choose(TtlOption::read(word, Other::KeepTtl, args)?)?;

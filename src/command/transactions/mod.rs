@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 
 use crate::client::session::Transaction;
-use crate::command::condition::Condition;
+use crate::command::condition::StringCondition;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
@@ -136,7 +136,7 @@ enum Precondition<'a> {
     /// Existence (XX, true) or absence (NX, false) of the key.
     Exists(bool),
     /// A condition on the key's string.
-    Matches(Condition<'a>),
+    Matches(StringCondition<'a>),
 }
 
 /// The preconditions of an EXEC, each after the position of its key in the request.
@@ -156,7 +156,7 @@ fn parse_preconditions(request: Request<'_>) -> Option<Preconditions<'_>> {
         let (precondition, words) = match exists {
             Some(exists) => (Precondition::Exists(exists), 2),
             None if at + 2 < request.len() => {
-                (Precondition::Matches(Condition::by_value(word, request.arg(at + 2))?), 3)
+                (Precondition::Matches(StringCondition::by_value(word, request.arg(at + 2))?), 3)
             }
             None => return None,
         };

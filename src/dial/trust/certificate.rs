@@ -18,7 +18,7 @@ use x509_cert::ext::pkix::{BasicConstraints, ExtendedKeyUsage, KeyUsage, KeyUsag
 use x509_cert::time::Validity;
 
 #[derive(Clone, Copy)]
-pub(super) enum Purpose {
+pub(super) enum CertificatePurpose {
     /// Authentication of a server.
     Server,
     /// Authentication of a client.
@@ -142,12 +142,14 @@ impl<'a> Certificate<'a> {
     }
 
     /// Returns true if the certificate is for a purpose, as that of the peer or as that of an issuer.
-    pub(super) fn is_for(&self, purpose: Purpose, is_issuer: bool) -> bool {
+    pub(super) fn is_for(&self, purpose: CertificatePurpose, is_issuer: bool) -> bool {
         let Extensions { key_usage, purposes, netscape, .. } = &self.extensions;
         use KeyUsages::{DigitalSignature, KeyAgreement, KeyEncipherment};
         let (named, usages, kind) = match purpose {
-            Purpose::Server => (ID_KP_SERVER_AUTH, DigitalSignature | KeyEncipherment | KeyAgreement, NETSCAPE_SERVER),
-            Purpose::Client => (ID_KP_CLIENT_AUTH, DigitalSignature | KeyAgreement, NETSCAPE_CLIENT),
+            CertificatePurpose::Server => {
+                (ID_KP_SERVER_AUTH, DigitalSignature | KeyEncipherment | KeyAgreement, NETSCAPE_SERVER)
+            }
+            CertificatePurpose::Client => (ID_KP_CLIENT_AUTH, DigitalSignature | KeyAgreement, NETSCAPE_CLIENT),
         };
         let is_named = purposes.as_ref().is_none_or(|purposes| purposes.0.contains(&named));
         is_named

@@ -4,7 +4,7 @@ use tokio_rustls::rustls::CertificateError;
 use tokio_rustls::rustls::pki_types::SignatureVerificationAlgorithm;
 use webpki::RawPublicKeyEntity;
 
-use crate::dial::trust::certificate::{Certificate, Purpose};
+use crate::dial::trust::certificate::{Certificate, CertificatePurpose};
 
 /// Largest number of certificates in a chain.
 const LEN_MAX: usize = 10;
@@ -24,7 +24,7 @@ struct Search<'a> {
     sent: &'a [Certificate<'a>],
     trusted: &'a [Certificate<'a>],
     algorithms: &'a [&'static dyn SignatureVerificationAlgorithm],
-    purpose: Purpose,
+    purpose: CertificatePurpose,
     /// The time in seconds since 1970.
     now: u64,
     /// Number of signatures that may still be checked.
@@ -41,7 +41,7 @@ pub(super) fn verify<'a>(
     sent: &'a [Certificate<'a>],
     trusted: &'a [Certificate<'a>],
     algorithms: &'a [&'static dyn SignatureVerificationAlgorithm],
-    (purpose, now): (Purpose, u64),
+    (purpose, now): (CertificatePurpose, u64),
 ) -> Result<Chain, CertificateError> {
     Search { sent, trusted, algorithms, purpose, now, left: SIGNATURES_MAX }.extend(&mut vec![end])
 }

@@ -4,7 +4,7 @@
 use crate::client::session::Client;
 use crate::dispatch::Next;
 use crate::dispatch::batch::BatchRun;
-use crate::dispatch::plan::Run;
+use crate::dispatch::plan::RequestRun;
 use crate::resp::{Output, Request};
 use crate::spec::CommandSpec;
 use crate::store::{GateGuard, Store};
@@ -70,13 +70,13 @@ impl<'n> BatchRun<'n> {
 
     /// Makes a single call, which was examined or is made again.
     #[inline(never)] // keeps the path of unchecked calls short
-    pub(super) fn call_alone(&mut self, client: &mut Client, run: Run<'_>, out: &mut Output) -> Next {
+    pub(super) fn call_alone(&mut self, client: &mut Client, run: RequestRun<'_>, out: &mut Output) -> Next {
         self.call(client, run.alone(), out)
     }
 
     /// Makes a call again with the whole store locked. The gate was free meanwhile: locks may have expired.
     #[cold]
-    pub(super) fn call_exclusively(&mut self, client: &mut Client, run: Run<'_>, out: &mut Output) -> Next {
+    pub(super) fn call_exclusively(&mut self, client: &mut Client, run: RequestRun<'_>, out: &mut Output) -> Next {
         self.guard = None; // the gate is not reentrant
         if !self.take_gate(Store::lock_exclusive) {
             return Next::Again;

@@ -30,7 +30,7 @@ const WATCH_REQUESTS_MAX: usize = 4;
 
 /// Options of the connections to members.
 #[derive(Clone, Default)]
-pub(crate) struct Access {
+pub(crate) struct MemberAccess {
     /// Name and password of a user of etcd.
     pub(crate) user: Option<(String, String)>,
     /// TLS configuration for members whose URL begins with https.
@@ -40,7 +40,7 @@ pub(crate) struct Access {
 }
 
 #[derive(Debug)]
-pub(crate) enum Error {
+pub(crate) enum CallError {
     /// The member, or the connection to it, has returned an error.
     Status(Status),
     /// The settings name no member that can be connected.
@@ -49,19 +49,19 @@ pub(crate) enum Error {
     NoLease,
 }
 
-impl Display for Error {
+impl Display for CallError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Status(status) => write!(f, "{status}"),
-            Error::Settings(reason) => write!(f, "{reason}"),
-            Error::NoLease => write!(f, "the lease is over"),
+            CallError::Status(status) => write!(f, "{status}"),
+            CallError::Settings(reason) => write!(f, "{reason}"),
+            CallError::NoLease => write!(f, "the lease is over"),
         }
     }
 }
 
-impl From<Status> for Error {
+impl From<Status> for CallError {
     fn from(status: Status) -> Self {
-        Error::Status(status)
+        CallError::Status(status)
     }
 }
 
@@ -73,15 +73,15 @@ struct Login {
 
 /// A client of a member; clones share its connection.
 #[derive(Clone)]
-pub(crate) struct Client {
+pub(crate) struct MemberClient {
     grpc: Grpc<Channel>,
     login: Option<Arc<Login>>,
 }
 
-impl Client {
+impl MemberClient {
     /// Creates the client of a member, and authenticates its user.
-    pub(crate) async fn connect(url: &str, access: &Access) -> Result<Self, Error> {
-        let settings = |error: &dyn Display| Error::Settings(format!("{url}: {error}"));
+    pub(crate) async fn connect(url: &str, access: &MemberAccess) -> Result<Self, CallError> {
+        let settings = |error: &dyn Display| CallError::Settings(format!("{url}: {error}"));
         let mut endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| settings(&error))?;
         if let Some(tls) = access.tls.clone().filter(|_| url.starts_with("https://")) {
             endpoint = endpoint.tls_config(tls).map_err(|error| settings(&error))?;
@@ -92,7 +92,7 @@ impl Client {
             .keep_alive_timeout(KEEP_ALIVE.1)
             .keep_alive_while_idle(false);
         let grpc = Grpc::new(endpoint.connect_lazy()).max_decoding_message_size(MESSAGE_MAX);
-        let mut client = Client { grpc, login: None };
+        let mut client = MemberClient { grpc, login: None };
         if let Some((name, password)) = access.user.clone() {
             let request = AuthenticateRequest { name, password };
             let token = Mutex::new(client.authenticate(request.clone()).await?);
@@ -102,21 +102,21 @@ impl Client {
     }
 
     /// Sends a transaction.
-    pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Error> {
+    pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, CallError> {
         self.unary("/etcdserverpb.KV/Txn", request).await
     }
 
     /// Reads a range of keys.
-    pub(crate) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, Error> {
+    pub(crate) async fn range(&self, request: RangeRequest) -> Result<RangeResponse, CallError> {
         self.unary("/etcdserverpb.KV/Range", request).await
     }
 
     /// Grants a new lease of `ttl` seconds.
-    pub(crate) async fn lease_grant(&self, ttl: i64) -> Result<LeaseGrantResponse, Error> {
+    pub(crate) async fn lease_grant(&self, ttl: i64) -> Result<LeaseGrantResponse, CallError> {
         self.unary("/etcdserverpb.Lease/LeaseGrant", LeaseGrantRequest { ttl }).await
     }
 
-    pub(crate) async fn lease_revoke(&self, id: i64) -> Result<LeaseRevokeResponse, Error> {
+    pub(crate) async fn lease_revoke(&self, id: i64) -> Result<LeaseRevokeResponse, CallError> {
         self.unary("/etcdserverpb.Lease/LeaseRevoke", LeaseRevokeRequest { id }).await
     }
 
@@ -124,7 +124,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::NoLease`] if the lease is over.
-    pub(crate) async fn lease_keep_alive(&self, id: i64) -> Result<(), Error> {
+    pub(crate) async fn lease_keep_alive(&self, id: i64) -> Result<(), CallError> {
         let request = LeaseKeepAliveRequest { id };
         let stream = self.authenticated(request, |client, request| async move {
             client.stream("/etcdserverpb.Lease/LeaseKeepAlive", request.map(tokio_stream::once)).await
@@ -132,16 +132,16 @@ impl Client {
         let mut stream: Streaming<LeaseKeepAliveResponse> = stream.await?;
         let answer = stream.message().await?;
         let answer = answer.ok_or_else(|| Status::unavailable("the stream has ended"))?;
-        if answer.ttl > 0 { Ok(()) } else { Err(Error::NoLease) }
+        if answer.ttl > 0 { Ok(()) } else { Err(CallError::NoLease) }
     }
 
     /// Requests the state of a member.
-    pub(crate) async fn status(&self) -> Result<StatusResponse, Error> {
+    pub(crate) async fn status(&self) -> Result<StatusResponse, CallError> {
         self.unary("/etcdserverpb.Maintenance/Status", StatusRequest {}).await
     }
 
     /// Opens a watch with its first request.
-    pub(crate) async fn watch(&self, first: WatchRequest) -> Result<Watching, Error> {
+    pub(crate) async fn watch(&self, first: WatchRequest) -> Result<Watching, CallError> {
         self.authenticated(first, |client, first| async move {
             let (requests, stream) = mpsc::channel(WATCH_REQUESTS_MAX);
             let request = first.map(|first| {
@@ -154,7 +154,7 @@ impl Client {
     }
 
     /// Sends a call, with the token of the user.
-    pub(crate) async fn unary<M, A>(&self, path: &'static str, message: M) -> Result<A, Error>
+    pub(crate) async fn unary<M, A>(&self, path: &'static str, message: M) -> Result<A, CallError>
     where
         M: Message + Clone + 'static,
         A: Message + Default + 'static,
@@ -163,7 +163,7 @@ impl Client {
     }
 
     /// Sends a call; repeats it with a new token, if etcd does not know the former one.
-    async fn authenticated<M, A, F>(&self, message: M, call: impl Fn(Self, Request<M>) -> F) -> Result<A, Error>
+    async fn authenticated<M, A, F>(&self, message: M, call: impl Fn(Self, Request<M>) -> F) -> Result<A, CallError>
     where
         M: Message + Clone,
         F: Future<Output = Result<A, Status>>,
@@ -223,7 +223,7 @@ pub(crate) struct Watching {
 
 impl Watching {
     /// Waits for the next answer; `None` at the end of the stream.
-    pub(crate) async fn next(&mut self) -> Result<Option<WatchResponse>, Error> {
+    pub(crate) async fn next(&mut self) -> Result<Option<WatchResponse>, CallError> {
         Ok(self.answers.message().await?)
     }
 

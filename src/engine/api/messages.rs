@@ -26,7 +26,7 @@ pub(crate) enum EventType {
 
 /// A change of a key.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Event {
+pub(crate) struct WatchEvent {
     #[prost(enumeration = "EventType", tag = "1")]
     pub(crate) r#type: i32,
     #[prost(message, optional, tag = "2")]
@@ -94,13 +94,13 @@ pub(crate) struct DeleteRangeResponse {}
 /// An operation of a transaction.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RequestOp {
-    #[prost(oneof = "Request", tags = "1, 2, 3")]
-    pub(crate) request: Option<Request>,
+    #[prost(oneof = "OpRequest", tags = "1, 2, 3")]
+    pub(crate) request: Option<OpRequest>,
 }
 
 /// The request of an operation.
 #[derive(Clone, PartialEq, Oneof)]
-pub(crate) enum Request {
+pub(crate) enum OpRequest {
     #[prost(message, tag = "1")]
     Range(RangeRequest),
     #[prost(message, tag = "2")]
@@ -234,7 +234,7 @@ pub(crate) struct WatchResponse {
     #[prost(string, tag = "6")]
     pub(crate) cancel_reason: String,
     #[prost(message, repeated, tag = "11")]
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<WatchEvent>,
 }
 
 /// Request for a new lease.

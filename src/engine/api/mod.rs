@@ -4,4 +4,4 @@
 mod client;
 pub(crate) mod messages;
 
-pub(super) use client::{Access, Client, Error};
+pub(super) use client::{CallError, MemberAccess, MemberClient};

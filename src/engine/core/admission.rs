@@ -6,8 +6,8 @@ use tokio::sync::oneshot;
 use crate::client::engine::StagedOutcome;
 use crate::dispatch::staged::{Withdrawal, admit_staged, record_withdrawal};
 use crate::engine::core::Core;
-use crate::engine::group::Group;
-use crate::engine::pending::{Pending, Work};
+use crate::engine::group::CallGroup;
+use crate::engine::pending::{PendingWork, WorkItem};
 use crate::store::NEVER;
 use crate::time::clock::Now;
 
@@ -43,7 +43,7 @@ impl Core {
     }
 
     /// Returns the calls of a batch that may be executed under the present admission state.
-    pub(super) fn admit_again(&mut self, mut calls: Vec<Pending>) -> Vec<Pending> {
+    pub(super) fn admit_again(&mut self, mut calls: Vec<PendingWork>) -> Vec<PendingWork> {
         let mut withdrawn = Vec::new();
         for at in (0..calls.len()).rev() {
             if let Err(withdrawal) = self.admit(&mut calls[at]) {
@@ -59,19 +59,19 @@ impl Core {
     }
 
     /// Returns true if the calls of a group may still be sent as they were executed: a script may have taken long.
-    pub(super) fn is_still_admitted(&self, group: &mut Group) -> bool {
+    pub(super) fn is_still_admitted(&self, group: &mut CallGroup) -> bool {
         group.members.iter_mut().all(|(pending, _)| matches!(self.admit(pending), Ok(false)))
     }
 
-    fn admit(&self, pending: &mut Pending) -> Result<bool, Withdrawal> {
+    fn admit(&self, pending: &mut PendingWork) -> Result<bool, Withdrawal> {
         match &mut pending.work {
-            Work::Call(call, _) | Work::Repeat(call, _) => admit_staged(&self.namespace, self.handlers, call),
-            Work::Expire | Work::Leave(_) | Work::EndSession(..) => Ok(false),
+            WorkItem::Call(call, _) | WorkItem::Repeat(call, _) => admit_staged(&self.namespace, self.handlers, call),
+            WorkItem::Expire | WorkItem::Leave(_) | WorkItem::EndSession(..) => Ok(false),
         }
     }
 
     /// Ends a call that is not executed at present, or makes it wait.
-    fn withdraw(&mut self, pending: Pending, withdrawal: Withdrawal) {
+    fn withdraw(&mut self, pending: PendingWork, withdrawal: Withdrawal) {
         if let Some(wait) = pending.wait() {
             wait.end_commit();
         }
@@ -81,12 +81,12 @@ impl Core {
             return;
         }
         match (self.close(pending), withdrawal) {
-            (Work::Call(call, done), Withdrawal::Refused(error, denial)) => {
+            (WorkItem::Call(call, done), Withdrawal::Refused(error, denial)) => {
                 record_withdrawal(&self.namespace, self.handlers, &call, denial);
                 _ = done.send(StagedOutcome::Failed(error)); // the client may be gone
             }
-            (Work::Call(_, done), _) => _ = done.send(StagedOutcome::Withdrawn),
-            (Work::Repeat(_, wait), _) => self.again.push(wait), // answered when it is repeated
+            (WorkItem::Call(_, done), _) => _ = done.send(StagedOutcome::Withdrawn),
+            (WorkItem::Repeat(_, wait), _) => self.again.push(wait), // answered when it is repeated
             _ => {}
         }
     }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use crate::client::engine::StagedOutcome;
-use crate::client::registry::{BlockedCall, Suspended, Wait};
+use crate::client::registry::{BlockedCall, ClientWait, Suspended};
 use crate::dispatch::serve::{readmit, serve_keys};
 use crate::engine::cluster::Revision;
 use crate::engine::core::Core;
 use crate::engine::names::KeyName;
-use crate::engine::pending::{Pending, Work};
+use crate::engine::pending::{PendingWork, WorkItem};
 use crate::store::{Cx, Origin};
 
 impl Core {
     /// Repeats the call of a blocked client, unless all of its keys are known to be deleted since, which the mirror
     /// will report.
-    pub(in crate::engine) fn repeat(&mut self, wait: Arc<Wait>) {
+    pub(in crate::engine) fn repeat(&mut self, wait: Arc<ClientWait>) {
         let is_gone = |key: &KeyName| self.ahead_of(key).is_some_and(|ahead| ahead.value.is_none());
         if wait.call(BlockedCall::keys).is_some_and(|keys| keys.iter().all(is_gone)) {
             return;
@@ -26,7 +26,7 @@ impl Core {
         let Some(call) = readmit(&self.namespace, self.handlers, &wait) else { return };
         self.repeating.insert(wait.number(), false);
         let keys = call.keys.clone();
-        self.submit(Work::Repeat(call, wait), keys);
+        self.submit(WorkItem::Repeat(call, wait), keys);
     }
 
     /// Repeats the calls of clients that are blocked on some keys, as many as may be served. For a key that has changed
@@ -38,7 +38,7 @@ impl Core {
 
     /// Blocks the client of a call on its keys, if the mirror has them as the stage had. Otherwise the call is repeated
     /// when the mirror has advanced.
-    pub(super) fn block(&mut self, pending: Pending, suspended: Box<Suspended>, revision: Revision) {
+    pub(super) fn block(&mut self, pending: PendingWork, suspended: Box<Suspended>, revision: Revision) {
         let newest = pending.keys.iter().filter_map(|key| self.ahead_of(key)).map(|ahead| ahead.revision).max();
         let revision = newest.unwrap_or(0).max(revision);
         if revision > self.mirror.revision() {
@@ -50,7 +50,7 @@ impl Core {
         let mut hold = namespace.store.hold_patiently();
         let mut view = hold.view(suspended.db, &hashes, Cx::new(self.now(), Origin::HOST));
         suspended.join_queues(&mut view);
-        if let Work::Call(_, done) = self.close(pending)
+        if let WorkItem::Call(_, done) = self.close(pending)
             && let Err(StagedOutcome::Blocked(gone)) = done.send(StagedOutcome::Blocked(suspended))
         {
             gone.leave_queues(&mut view);

@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::oneshot;
 
 use crate::client::engine::StagedOutcome;
-use crate::client::registry::{Suspended, Unblocked, Wait};
+use crate::client::registry::{ClientWait, Suspended, Unblocked};
 use crate::client::staged::LockTally;
 use crate::dispatch::serve::{examine_queued, grant_staged};
 use crate::engine::cluster::Revision;
 use crate::engine::core::{Core, RETRY_MS, Waiter};
-use crate::engine::group::{Ended, Group};
-use crate::engine::known_locks::{Handover, LockNews};
+use crate::engine::group::{CallGroup, Ended};
+use crate::engine::known_locks::{LocalHandover, LockNews};
 use crate::engine::names::KeyName;
-use crate::engine::pending::{Leave, Pending, Queued, Work};
+use crate::engine::pending::{Leave, PendingWork, Queued, WorkItem};
 use crate::engine::stage::Changed;
 use crate::engine::stored::StoredWait;
 use crate::error::Error;
@@ -30,13 +30,13 @@ impl Core {
     pub(in crate::engine) fn leave_queue(&mut self, key: KeyName, number: u64, done: Option<oneshot::Sender<()>>) {
         self.waits.remove(&number);
         let wait = StoredWait { process: self.mirror.locks.holders.process, number };
-        self.submit(Work::Leave(Leave { done, ..Leave::of(wait) }), Arc::new([key]));
+        self.submit(WorkItem::Leave(Leave { done, ..Leave::of(wait) }), Arc::new([key]));
     }
 
     /// Releases the locks that are bound to the connection of a client, which has closed.
     pub(in crate::engine) fn end_session(&mut self, client: u64) {
         for (process, key) in self.mirror.locks.bound_to(client) {
-            self.submit(Work::EndSession(process, client), Arc::new([key]));
+            self.submit(WorkItem::EndSession(process, client), Arc::new([key]));
         }
     }
 
@@ -75,16 +75,17 @@ impl Core {
     }
 
     /// Schedules another attempt at failed work.
-    pub(super) fn retry(&mut self, work: Work, keys: Arc<[KeyName]>) {
+    pub(super) fn retry(&mut self, work: WorkItem, keys: Arc<[KeyName]>) {
         // The queue positions of a process that is not registered any more are skipped.
-        let is_over = matches!(&work, Work::Leave(leave) if leave.wait.process != self.mirror.locks.holders.process);
+        let is_over =
+            matches!(&work, WorkItem::Leave(leave) if leave.wait.process != self.mirror.locks.holders.process);
         if !is_over {
             self.retry_work.push((self.now().ms_later(RETRY_MS), work, keys));
         }
     }
 
     /// Adds the clients that a group, which is about to be sent, queues for locks.
-    pub(super) fn expect_waits(&mut self, group: &Group) {
+    pub(super) fn expect_waits(&mut self, group: &CallGroup) {
         for (_, ended) in &group.members {
             if let Ended::Blocked(suspended) = ended
                 && let Some(key) = suspended.awaited_lock()
@@ -96,7 +97,7 @@ impl Core {
     }
 
     /// Reverts [`Core::expect_waits`].
-    pub(super) fn forget_waits(&mut self, group: &Group) {
+    pub(super) fn forget_waits(&mut self, group: &CallGroup) {
         for (_, ended) in &group.members {
             if let Ended::Blocked(suspended) = ended {
                 self.waits.remove(&suspended.blocked.number());
@@ -105,11 +106,11 @@ impl Core {
     }
 
     /// Blocks the client of a call that is queued for a lock since a revision.
-    pub(super) fn stay_queued(&mut self, pending: Pending, suspended: Box<Suspended>, revision: Revision) {
+    pub(super) fn stay_queued(&mut self, pending: PendingWork, suspended: Box<Suspended>, revision: Revision) {
         let number = suspended.blocked.number();
         self.waits.entry(number).and_modify(|queued| queued.since = Some(revision));
         let key = pending.keys.first().cloned();
-        if let Work::Call(_, done) = self.close(pending)
+        if let WorkItem::Call(_, done) = self.close(pending)
             && done.send(StagedOutcome::Blocked(suspended)).is_err()
         {
             // the client is gone
@@ -127,17 +128,17 @@ impl Core {
                 self.examine(wait.number);
             } else {
                 // The client was told that the outcome is unknown, or is gone.
-                self.submit(Work::Leave(Leave::of(wait)), Arc::new([key]));
+                self.submit(WorkItem::Leave(Leave::of(wait)), Arc::new([key]));
             }
         }
         granted.into_iter().for_each(|handover| self.hand_over(handover));
         for (process, client, key) in ended {
-            self.submit(Work::EndSession(process, client), Arc::new([key]));
+            self.submit(WorkItem::EndSession(process, client), Arc::new([key]));
         }
     }
 
     /// Tells a client that it was handed a lock, once it is certain that the lock's TTL cannot be over.
-    fn hand_over(&mut self, handover: Handover) {
+    fn hand_over(&mut self, handover: LocalHandover) {
         let now = self.now();
         let ttl_ms = self.mirror.ttl(&handover.key).map(|ttl| ttl.left_ms(now));
         let age_ms = self.age_ms(now);
@@ -153,14 +154,14 @@ impl Core {
         (revision < self.mirror.revision()).then(|| now.mono_us().saturating_sub(asked_us) / 1000)
     }
 
-    fn look_at_handover(&mut self, handover: Box<Handover>, now: Now) {
+    fn look_at_handover(&mut self, handover: Box<LocalHandover>, now: Now) {
         self.barriers.add(Waiter::Handover(handover, now.mono_ms()));
         self.begin_barrier();
     }
 
     /// Tells a client that it was handed a lock, if the lock was its own when the mirror was brought up to date;
     /// otherwise reports a timeout.
-    pub(super) fn pass_handover(&mut self, handover: Box<Handover>, asked_ms: u64) {
+    pub(super) fn pass_handover(&mut self, handover: Box<LocalHandover>, asked_ms: u64) {
         let (now, key) = (self.now(), &handover.key);
         let lock = self.mirror.locks.state(key).lock;
         let ttl_ms = self.mirror.ttl(key).map_or(NEVER, |ttl| ttl.left_ms(now));
@@ -176,7 +177,7 @@ impl Core {
         }
     }
 
-    fn tell_handover(&mut self, Handover { wait, key, fence, waited_us }: Handover) {
+    fn tell_handover(&mut self, LocalHandover { wait, key, fence, waited_us }: LocalHandover) {
         let (queued, now) = (self.waits.remove(&wait), self.now());
         let until_ms = self.mirror.ttl(&key).map_or(NEVER, |ttl| now.ms_later(ttl.left_ms(now)));
         let grant = (fence, until_ms);
@@ -196,7 +197,7 @@ impl Core {
             self.waits.remove(&number);
             let stored = StoredWait { process: self.mirror.locks.holders.process, number };
             let leave = Leave { answer: Some((wait, out)), ..Leave::of(stored) };
-            self.submit(Work::Leave(leave), Arc::new([key]));
+            self.submit(WorkItem::Leave(leave), Arc::new([key]));
         }
     }
 
@@ -222,7 +223,7 @@ impl Core {
 }
 
 /// Answers a blocked client with an error.
-fn fail(wait: &Wait, error: &Error) {
+fn fail(wait: &ClientWait, error: &Error) {
     let Some(protocol) = wait.call(|call| call.caller.protocol) else { return };
     let mut out = Output::new();
     Reply::new(&mut out, protocol).error(&error.wire_text());

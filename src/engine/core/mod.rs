@@ -18,24 +18,24 @@ use tokio::sync::oneshot;
 pub(in crate::engine) use self::patience::Patience;
 
 use crate::client::engine::{StagedCall, StagedOutcome};
-use crate::client::registry::{Unblocked, Wait};
+use crate::client::registry::{ClientWait, Unblocked};
 use crate::dispatch::Handlers;
 use crate::dispatch::serve::{answer_staged, serve_remaining_keys};
 use crate::engine::barrier::Barriers;
-use crate::engine::cluster::{Failure, Pair, Revision, Step, Transaction};
-use crate::engine::execution::{Execution, Known};
+use crate::engine::cluster::{ClusterFailure, ClusterTransaction, NamedValue, Revision, RevisionChanges};
+use crate::engine::execution::{Execution, KnownKeys};
 use crate::engine::flight::Flight;
-use crate::engine::group::{Ended, Group};
-use crate::engine::known_locks::Handover;
+use crate::engine::group::{CallGroup, Ended};
+use crate::engine::known_locks::LocalHandover;
 use crate::engine::lanes::Lanes;
 use crate::engine::mirror::Mirror;
-use crate::engine::names::{KeyName, Prefix};
-use crate::engine::pending::{Leave, Pending, Queued, Reader, Work};
-use crate::engine::queue::Queue;
+use crate::engine::names::{KeyName, NamePrefix};
+use crate::engine::pending::{BarrierReader, Leave, PendingWork, Queued, WorkItem};
+use crate::engine::queue::CallQueue;
 use crate::engine::reads::PendingReads;
 use crate::engine::stage::{Changed, Cleared, Copy, StageCx};
 use crate::engine::stored::StoredKey;
-use crate::engine::ttl::Ttl;
+use crate::engine::ttl::CountedTtl;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::EngineStats;
@@ -51,11 +51,11 @@ const TURN_US: u64 = 10_000;
 
 /// Request of the engine to its driver.
 #[derive(Debug)]
-pub(super) enum Action {
+pub(super) enum EngineAction {
     /// A transaction on a lane.
-    Commit(u32, Transaction),
+    Commit(u32, ClusterTransaction),
     /// A transaction that requests a turn of a key, or ends one; the watch reports its outcome.
-    Turn(Transaction),
+    Turn(ClusterTransaction),
     /// A read of the cluster's present revision.
     ReadRevision,
     /// Another registration of the process: its lease has expired.
@@ -64,12 +64,12 @@ pub(super) enum Action {
 
 enum Waiter {
     /// A client that reads the mirror.
-    Reader(Reader),
+    Reader(BarrierReader),
     /// A group that has only read: are its reads the present state? Until a time by [`Patience`].
-    Check(Box<Group>, u64),
+    Check(Box<CallGroup>, u64),
     /// A client that was handed a lock: does it still have the lock? With the start of the wait, in monotonic
     /// milliseconds.
-    Handover(Box<Handover>, u64),
+    Handover(Box<LocalHandover>, u64),
 }
 
 /// State of a key that the mirror does not have yet.
@@ -77,18 +77,18 @@ struct Ahead {
     /// The revision of this state.
     revision: Revision,
     mod_revision: Revision,
-    value: Option<(StoredKey, Option<Ttl>)>,
+    value: Option<(StoredKey, Option<CountedTtl>)>,
 }
 
 /// State of the engine.
 pub(super) struct Core {
     namespace: Arc<Namespace>,
     handlers: &'static Handlers,
-    prefix: Prefix,
+    prefix: NamePrefix,
     pub(super) mirror: Mirror,
     /// `None` while the process is not registered.
     lanes: Option<Lanes>,
-    queue: Queue<Pending>,
+    queue: CallQueue<PendingWork>,
     flights: BTreeMap<u32, Flight>,
     barriers: Barriers<Waiter>,
     /// Start of the read in progress, in monotonic microseconds.
@@ -100,15 +100,15 @@ pub(super) struct Core {
     /// The keys of `ahead` by their revisions.
     ahead_by_revision: BTreeMap<Revision, Vec<KeyName>>,
     /// Calls that wait until the mirror has a revision.
-    later: BTreeMap<Revision, Vec<Pending>>,
+    later: BTreeMap<Revision, Vec<PendingWork>>,
     reads: PendingReads,
     /// Blocked calls that are being repeated, by number of the wait; true if they are to be repeated once more
     /// afterwards.
     repeating: HashMap<u64, bool>,
     expiring: HashSet<KeyName>,
     /// Blocked calls to repeat at the next tick, or at a time in monotonic milliseconds.
-    again: Vec<Arc<Wait>>,
-    retry_at: Vec<(u64, Arc<Wait>)>,
+    again: Vec<Arc<ClientWait>>,
+    retry_at: Vec<(u64, Arc<ClientWait>)>,
     /// Clients that are queued for locks, by the numbers of their waits.
     waits: HashMap<u64, Queued>,
     /// True if the lease of this process may have been over at the last check.
@@ -116,22 +116,22 @@ pub(super) struct Core {
     /// True if calls were left for the next turn, because those before them have taken long.
     is_interrupted: bool,
     /// Work to try again at a time in monotonic milliseconds.
-    retry_work: Vec<(u64, Work, Arc<[KeyName]>)>,
+    retry_work: Vec<(u64, WorkItem, Arc<[KeyName]>)>,
     /// The number of the last transaction.
     number: u64,
     pub(super) stats: Arc<EngineStats>,
-    actions: Vec<Action>,
+    actions: Vec<EngineAction>,
     pub(super) patience: Patience,
     /// Keys with requested turns that are not in the mirror yet, each with the time of the request, in monotonic
     /// milliseconds.
     asking: HashMap<KeyName, u64>,
     /// Calls that a pause holds back, and the end of the pause, in monotonic milliseconds.
-    paused: (Vec<Pending>, u64),
+    paused: (Vec<PendingWork>, u64),
     /// Waiters for the outcome of all transactions up to a number.
     settling: Vec<(u64, oneshot::Sender<()>)>,
 }
 
-impl Known for Core {
+impl KnownKeys for Core {
     fn copy(&self, key: &KeyName, now: Now) -> Copy {
         match self.ahead_of(key) {
             Some(ahead) => self.mirror.copy_of(key, ahead.mod_revision, ahead.value.as_ref()),
@@ -165,7 +165,7 @@ impl Core {
     /// Creates the engine of a process that is not registered yet.
     pub(super) fn new(
         (namespace, handlers): (Arc<Namespace>, &'static Handlers),
-        prefix: Prefix,
+        prefix: NamePrefix,
         mirror: Mirror,
     ) -> Self {
         let stats = namespace.observed.engine.clone();
@@ -175,7 +175,7 @@ impl Core {
             prefix,
             mirror,
             lanes: None,
-            queue: Queue::default(),
+            queue: CallQueue::default(),
             flights: BTreeMap::new(),
             barriers: Barriers::default(),
             read_us: 0,
@@ -226,25 +226,25 @@ impl Core {
     }
 
     /// Takes the requests to the cluster.
-    pub(super) fn take_actions(&mut self) -> Vec<Action> {
+    pub(super) fn take_actions(&mut self) -> Vec<EngineAction> {
         std::mem::take(&mut self.actions)
     }
 
     /// Executes a call for a client.
     pub(super) fn call(&mut self, call: Box<StagedCall>, done: oneshot::Sender<StagedOutcome>) {
         let keys = call.keys.clone();
-        self.submit(Work::Call(call, done), keys);
+        self.submit(WorkItem::Call(call, done), keys);
     }
 
-    fn submit(&mut self, work: Work, keys: Arc<[KeyName]>) {
+    fn submit(&mut self, work: WorkItem, keys: Arc<[KeyName]>) {
         self.stats.calls.fetch_add(1, Relaxed);
-        self.queue.push(Pending { work, keys, until_ms: self.until_ms(), conflicts: 0 });
+        self.queue.push(PendingWork { work, keys, until_ms: self.until_ms(), conflicts: 0 });
         self.advance();
     }
 
     /// Signals `done` once the mirror has everything acknowledged by now.
     pub(super) fn refresh(&mut self, done: oneshot::Sender<Result<()>>) {
-        self.barriers.add(Waiter::Reader(Reader { done, until_ms: self.until_ms() }));
+        self.barriers.add(Waiter::Reader(BarrierReader { done, until_ms: self.until_ms() }));
         self.begin_barrier();
     }
 
@@ -252,12 +252,12 @@ impl Core {
         if self.barriers.begin() {
             self.stats.barriers.fetch_add(1, Relaxed);
             self.read_us = self.now().mono_us();
-            self.actions.push(Action::ReadRevision);
+            self.actions.push(EngineAction::ReadRevision);
         }
     }
 
     /// Handles the result of a read of the revision.
-    pub(super) fn barrier(&mut self, revision: std::result::Result<Revision, Failure>) {
+    pub(super) fn barrier(&mut self, revision: std::result::Result<Revision, ClusterFailure>) {
         self.patience.hear(revision.is_ok(), self.now());
         match revision {
             Ok(revision) => {
@@ -289,7 +289,7 @@ impl Core {
     }
 
     /// Ends calls that have changed nothing, if their reads are the present state.
-    fn check(&mut self, group: Group) {
+    fn check(&mut self, group: CallGroup) {
         let is_present = |(key, at): &(KeyName, Revision)| {
             self.ahead_of(key).map_or_else(|| self.mirror.mod_revision(key), |ahead| ahead.mod_revision) == *at
         };
@@ -301,7 +301,7 @@ impl Core {
     }
 
     /// Applies the changes of a revision to the mirror.
-    pub(super) fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: RevisionChanges) {
         if let Some(number) = self.mirror.apply(step, self.now()) {
             self.reads.remember(number, &self.namespace);
         }
@@ -316,7 +316,7 @@ impl Core {
     }
 
     /// Replaces the mirror by the cluster's state at a revision.
-    pub(super) fn replace(&mut self, pairs: Vec<Pair>, revision: Revision) {
+    pub(super) fn replace(&mut self, pairs: Vec<NamedValue>, revision: Revision) {
         self.mirror.replace(pairs, revision);
         self.reads.skip(revision);
         self.follow_locks();
@@ -374,7 +374,7 @@ impl Core {
     }
 
     /// Executes calls on a stage, and then sends their changes, or has their reads confirmed.
-    fn run(&mut self, mut calls: Vec<Pending>) {
+    fn run(&mut self, mut calls: Vec<PendingWork>) {
         loop {
             calls = self.admit_again(calls);
             if calls.is_empty() {
@@ -404,7 +404,7 @@ impl Core {
     }
 
     /// Returns the first `count` calls of a batch; the others wait for their turn again.
-    fn take_first(&mut self, mut pending: Vec<Pending>, count: usize) -> Vec<Pending> {
+    fn take_first(&mut self, mut pending: Vec<PendingWork>, count: usize) -> Vec<PendingWork> {
         let rest = pending.split_off(count);
         self.queue.release(rest.iter().flat_map(|pending| &*pending.keys));
         self.queue.hold(pending.iter().flat_map(|pending| &*pending.keys));
@@ -414,9 +414,9 @@ impl Core {
 
     /// Executes calls on a stage; `None` if one of them has panicked: their clients are told that the outcome is
     /// unknown.
-    fn stage(&mut self, calls: Vec<Pending>) -> Option<Group> {
+    fn stage(&mut self, calls: Vec<PendingWork>) -> Option<CallGroup> {
         let keys: Vec<KeyName> = calls.iter().flat_map(|pending| &*pending.keys).cloned().collect();
-        let waits: Vec<Arc<Wait>> = calls.iter().filter_map(Pending::wait).cloned().collect();
+        let waits: Vec<Arc<ClientWait>> = calls.iter().filter_map(PendingWork::wait).cloned().collect();
         let namespace = self.namespace.clone();
         let panics = &namespace.instance.panics;
         let staged =
@@ -433,7 +433,7 @@ impl Core {
     }
 
     /// Executes the calls of a group again, because other processes have changed their keys.
-    fn run_again(&mut self, group: Group) {
+    fn run_again(&mut self, group: CallGroup) {
         self.stats.conflicts.fetch_add(1, Relaxed);
         let mut pending = group.into_pending();
         self.note_conflict(&mut pending);
@@ -444,14 +444,14 @@ impl Core {
         }
     }
 
-    fn send(&mut self, group: Group) {
+    fn send(&mut self, group: CallGroup) {
         if group.is_read() {
             self.barriers.add(Waiter::Check(Box::new(group), self.until_ms()));
             return self.begin_barrier();
         }
         // The client of a blocked call may have given up meanwhile.
-        let is_over = |(pending, _): &(Pending, Ended)| match &pending.work {
-            Work::Repeat(_, wait) => !wait.begin_commit(),
+        let is_over = |(pending, _): &(PendingWork, Ended)| match &pending.work {
+            WorkItem::Repeat(_, wait) => !wait.begin_commit(),
             _ => false,
         };
         match group.members.iter().position(is_over) {
@@ -461,7 +461,7 @@ impl Core {
     }
 
     /// Executes the calls of a group again, without the call at a position, whose client is gone.
-    fn run_without(&mut self, group: Group, at: usize) {
+    fn run_without(&mut self, group: CallGroup, at: usize) {
         let mut pending = group.into_pending();
         self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
         let over = pending.remove(at);
@@ -475,22 +475,22 @@ impl Core {
     }
 
     /// Makes the calls of a group wait for their turn again.
-    fn put_back(&mut self, group: Group) {
+    fn put_back(&mut self, group: CallGroup) {
         self.wait_again(group.into_pending());
     }
 
-    fn wait_again(&mut self, pending: Vec<Pending>) {
+    fn wait_again(&mut self, pending: Vec<PendingWork>) {
         self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
         self.queue.put_back(pending);
     }
 
     /// Ends the calls of a group whose changes were committed at a revision, or whose reads were confirmed at it.
-    fn finish(&mut self, group: Group, revision: Revision) {
+    fn finish(&mut self, group: CallGroup, revision: Revision) {
         let now = self.now();
         if group.is_read() && !group.record.events.is_empty() {
             self.mirror.emit_alone(&group.record.events, now);
         }
-        let Group { members, changed, cleared, staged, record, fence_base, tally, .. } = group;
+        let CallGroup { members, changed, cleared, staged, record, fence_base, tally, .. } = group;
         self.count_locks(tally);
         self.record_sessions(&changed, revision);
         self.reads.record_revision(record.number, revision);
@@ -511,7 +511,7 @@ impl Core {
     }
 
     /// Ends a call with its outcome on the stage.
-    fn conclude(&mut self, pending: Pending, ended: Ended, (fence_base, revision): (i64, Revision)) {
+    fn conclude(&mut self, pending: PendingWork, ended: Ended, (fence_base, revision): (i64, Revision)) {
         if let Ended::Blocked(suspended) = ended {
             if suspended.is_in_lock_queue() {
                 return self.stay_queued(pending, suspended, revision);
@@ -520,17 +520,17 @@ impl Core {
         }
         let keys = pending.keys.clone();
         match (self.close(pending), ended) {
-            (Work::Expire, _) => self.look_again(&keys),
+            (WorkItem::Expire, _) => self.look_again(&keys),
             // The client may be gone.
-            (Work::Call(_, done), Ended::Replied(replied)) => {
+            (WorkItem::Call(_, done), Ended::Replied(replied)) => {
                 let db = replied.db;
                 _ = done.send(StagedOutcome::Replied(replied.at(fence_base, revision), db));
             }
-            (Work::Repeat(_, wait), Ended::Replied(replied)) => {
+            (WorkItem::Repeat(_, wait), Ended::Replied(replied)) => {
                 answer_staged(&self.namespace, self.handlers, &wait, replied.at(fence_base, revision));
             }
-            (Work::Leave(leave), _) => leave.conclude(),
-            (Work::Repeat(_, wait), Ended::StaysBlocked(retry_at_ms)) => wait.stay_blocked(retry_at_ms),
+            (WorkItem::Leave(leave), _) => leave.conclude(),
+            (WorkItem::Repeat(_, wait), Ended::StaysBlocked(retry_at_ms)) => wait.stay_blocked(retry_at_ms),
             _ => {}
         }
     }
@@ -543,47 +543,47 @@ impl Core {
     }
 
     /// Ends a call whose effect is known, or that has none.
-    fn close(&mut self, pending: Pending) -> Work {
+    fn close(&mut self, pending: PendingWork) -> WorkItem {
         match &pending.work {
-            Work::Call(call, _) => self.stop_watching(call),
-            Work::Repeat(_, wait) => {
+            WorkItem::Call(call, _) => self.stop_watching(call),
+            WorkItem::Repeat(_, wait) => {
                 if self.repeating.remove(&wait.number()) == Some(true) {
                     self.again.push(wait.clone());
                 }
             }
-            Work::Expire => pending.keys.iter().for_each(|key| _ = self.expiring.remove(key)),
-            Work::Leave(_) | Work::EndSession(..) => {}
+            WorkItem::Expire => pending.keys.iter().for_each(|key| _ = self.expiring.remove(key)),
+            WorkItem::Leave(_) | WorkItem::EndSession(..) => {}
         }
         pending.work
     }
 
     /// Ends a call with an error.
-    fn fail(&mut self, pending: Pending, error: Error) {
+    fn fail(&mut self, pending: PendingWork, error: Error) {
         let (now, keys) = (self.now(), pending.keys.clone());
         match self.close(pending) {
-            Work::Call(_, done) => _ = done.send(StagedOutcome::Failed(error)), // the client may be gone
+            WorkItem::Call(_, done) => _ = done.send(StagedOutcome::Failed(error)), // the client may be gone
             // The call may have been executed, so it must not be executed again.
-            Work::Repeat(call, wait) if matches!(error, Error::Uncertain) => {
+            WorkItem::Repeat(call, wait) if matches!(error, Error::Uncertain) => {
                 let mut out = Output::new();
                 Reply::new(&mut out, call.caller.protocol).error(&error.wire_text());
                 answer_staged(&self.namespace, self.handlers, &wait, out);
             }
-            Work::Repeat(_, wait) => {
+            WorkItem::Repeat(_, wait) => {
                 wait.end_commit();
                 self.retry_at.push((now.ms_later(RETRY_MS), wait));
             }
-            Work::Expire => keys.iter().for_each(|key| self.mirror.delay_due(key.clone(), now.ms_later(RETRY_MS))),
-            Work::Leave(leave) => {
+            WorkItem::Expire => keys.iter().for_each(|key| self.mirror.delay_due(key.clone(), now.ms_later(RETRY_MS))),
+            WorkItem::Leave(leave) => {
                 let wait = leave.wait;
                 leave.conclude();
-                self.retry(Work::Leave(Leave::of(wait)), keys);
+                self.retry(WorkItem::Leave(Leave::of(wait)), keys);
             }
-            work @ Work::EndSession(..) => self.retry(work, keys),
+            work @ WorkItem::EndSession(..) => self.retry(work, keys),
         }
     }
 
     /// Ends the calls of a group with an error.
-    fn fail_group(&mut self, group: Group, error: &Error) {
+    fn fail_group(&mut self, group: CallGroup, error: &Error) {
         for pending in group.into_pending() {
             self.queue.release(&*pending.keys);
             self.fail(pending, error.clone());
@@ -604,7 +604,7 @@ impl Core {
         self.check_lease(now);
         for key in self.mirror.take_due(now) {
             if self.expiring.insert(key.clone()) {
-                self.submit(Work::Expire, Arc::new([key]));
+                self.submit(WorkItem::Expire, Arc::new([key]));
             }
         }
         let (patience, timeout_ms, is_registered) = (&self.patience, self.timeout_ms(), self.lanes.is_some());
@@ -622,7 +622,9 @@ impl Core {
         overdue.into_iter().for_each(|pending| self.fail(pending, Error::NoQuorum));
         let patience = &self.patience;
         let is_overdue = |waiter: &Waiter| match waiter {
-            Waiter::Reader(Reader { until_ms, .. }) | Waiter::Check(_, until_ms) => patience.is_over(*until_ms, now),
+            Waiter::Reader(BarrierReader { until_ms, .. }) | Waiter::Check(_, until_ms) => {
+                patience.is_over(*until_ms, now)
+            }
             Waiter::Handover(..) => false, // the client waits on, like those in the queue
         };
         for waiter in self.barriers.take_overdue(is_overdue) {

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use prost::Message as _;
 use tracing::warn;
 
-use crate::engine::cluster::{Change, Done, Failure, Revision, Transaction};
-use crate::engine::core::{Action, Ahead, Core, RETRY_MS};
+use crate::engine::cluster::{ClusterChange, ClusterFailure, ClusterTransaction, Revision, TransactionResult};
+use crate::engine::core::{Ahead, Core, EngineAction, RETRY_MS};
 use crate::engine::flight::{Flight, State};
-use crate::engine::group::Group;
+use crate::engine::group::CallGroup;
 use crate::engine::guard::Guard;
 use crate::engine::stored::StoredRecord;
 use crate::error::Error;
@@ -19,7 +19,7 @@ enum Outcome {
     Made(Revision),
     /// The transaction was not made and cannot be any more, because keys have changed, or because another one has taken
     /// its place.
-    NotMade(Option<Done>),
+    NotMade(Option<TransactionResult>),
     Refused(String),
     Unknown,
     /// The lane is gone, because the process' lease has expired. If `is_certain`, the transaction was not made.
@@ -30,7 +30,7 @@ enum Outcome {
 
 impl Core {
     /// Sends the changes of a group as a transaction on a lane.
-    pub(super) fn commit(&mut self, mut group: Group) {
+    pub(super) fn commit(&mut self, mut group: CallGroup) {
         let Some((lane, test)) = self.lanes.as_mut().and_then(|lanes| {
             let lane = lanes.take()?;
             Some((lane, lanes.test(&self.prefix, lane)))
@@ -41,14 +41,14 @@ impl Core {
         self.expect_waits(&group);
         self.reads.add(group.record.number, std::mem::take(&mut group.reads));
         let turns = self.ended_turns(&group);
-        self.actions.push(Action::Commit(lane, group.transaction(&self.prefix, test, turns)));
+        self.actions.push(EngineAction::Commit(lane, group.transaction(&self.prefix, test, turns)));
         let (number, sent_us, until_ms) = (group.record.number, self.now().mono_us(), self.until_ms());
         let (group, state, exhausted) = (Some(group), State::Sent, None);
         self.flights.insert(lane, Flight { number, group, state, exhausted, sent_us, until_ms });
     }
 
     /// Handles the answer to the transaction on a lane.
-    pub(in crate::engine) fn done(&mut self, lane: u32, result: Result<Done, Failure>) {
+    pub(in crate::engine) fn done(&mut self, lane: u32, result: Result<TransactionResult, ClusterFailure>) {
         let Some(mut flight) = self.flights.remove(&lane) else { return };
         self.patience.hear(result.is_ok(), self.now());
         if let (State::Sent, Ok(done)) = (&flight.state, &result) {
@@ -95,7 +95,12 @@ impl Core {
         self.advance();
     }
 
-    fn outcome_of_sent(&mut self, lane: u32, result: Result<Done, Failure>, exhausted: &mut Option<String>) -> Outcome {
+    fn outcome_of_sent(
+        &mut self,
+        lane: u32,
+        result: Result<TransactionResult, ClusterFailure>,
+        exhausted: &mut Option<String>,
+    ) -> Outcome {
         match result {
             Ok(done) if done.is_committed => {
                 self.advance_lane(lane);
@@ -108,20 +113,25 @@ impl Core {
                     _ => Outcome::Lost { is_certain: true },
                 }
             }
-            Err(Failure::Refused(reason)) => Outcome::Refused(reason),
-            Err(Failure::LeaseExpired) => Outcome::Lost { is_certain: true },
-            Err(Failure::Exhausted(reason)) => {
+            Err(ClusterFailure::Refused(reason)) => Outcome::Refused(reason),
+            Err(ClusterFailure::LeaseExpired) => Outcome::Lost { is_certain: true },
+            Err(ClusterFailure::Exhausted(reason)) => {
                 *exhausted = Some(reason);
                 Outcome::Unknown
             }
-            Err(Failure::Unknown(_)) => {
+            Err(ClusterFailure::Unknown(_)) => {
                 self.stats.unknown.fetch_add(1, Relaxed);
                 Outcome::Unknown
             }
         }
     }
 
-    fn outcome_of_settled(&mut self, lane: u32, flight: &Flight, result: Result<Done, Failure>) -> Outcome {
+    fn outcome_of_settled(
+        &mut self,
+        lane: u32,
+        flight: &Flight,
+        result: Result<TransactionResult, ClusterFailure>,
+    ) -> Outcome {
         match result {
             Ok(done) if done.is_committed => match &flight.exhausted {
                 Some(reason) => Outcome::Refused(reason.clone()),
@@ -143,8 +153,10 @@ impl Core {
                     }
                 }
             }
-            Err(Failure::LeaseExpired) => Outcome::Lost { is_certain: false },
-            Err(Failure::Refused(_) | Failure::Exhausted(_) | Failure::Unknown(_)) => Outcome::Unknown,
+            Err(ClusterFailure::LeaseExpired) => Outcome::Lost { is_certain: false },
+            Err(ClusterFailure::Refused(_) | ClusterFailure::Exhausted(_) | ClusterFailure::Unknown(_)) => {
+                Outcome::Unknown
+            }
         }
     }
 
@@ -170,7 +182,7 @@ impl Core {
                 && at_ms <= now.mono_ms()
                 && let Some(transaction) = self.settling(lane, flight.exhausted.is_some())
             {
-                self.actions.push(Action::Commit(lane, transaction));
+                self.actions.push(EngineAction::Commit(lane, transaction));
                 flight.state = State::Settling;
             }
             self.flights.insert(lane, flight);
@@ -189,11 +201,11 @@ impl Core {
     /// Returns a transaction that takes the place of the previous one on a lane, if that was not made. With
     /// `only_looks` it only reads: the previous one cannot be made any more, and a full cluster accepts no other
     /// transaction.
-    fn settling(&self, lane: u32, only_looks: bool) -> Option<Transaction> {
+    fn settling(&self, lane: u32, only_looks: bool) -> Option<ClusterTransaction> {
         let lanes = self.lanes.as_ref()?;
         let name = lanes.name(&self.prefix, lane);
-        let changes = if only_looks { Vec::new() } else { vec![Change::PutLeased(name.clone(), Vec::new())] };
-        Some(Transaction { tests: vec![lanes.test(&self.prefix, lane)], changes, reads: vec![name] })
+        let changes = if only_looks { Vec::new() } else { vec![ClusterChange::PutLeased(name.clone(), Vec::new())] };
+        Some(ClusterTransaction { tests: vec![lanes.test(&self.prefix, lane)], changes, reads: vec![name] })
     }
 
     fn advance_lane(&mut self, lane: u32) {
@@ -210,7 +222,7 @@ impl Core {
 
     /// Records the present state of a group's keys that differ from the stage, and of its guards. Returns the revision
     /// that the mirror must reach before the calls can be executed again, if that is necessary.
-    fn learn(&mut self, group: &Group, mut done: Done) -> Option<Revision> {
+    fn learn(&mut self, group: &CallGroup, mut done: TransactionResult) -> Option<Revision> {
         let guarded = done.read.split_off(group.tests.len().min(done.read.len()));
         for ((key, at), pair) in group.tests.iter().zip(done.read) {
             let mod_revision = pair.as_ref().map_or(0, |pair| pair.mod_revision);
@@ -233,7 +245,7 @@ impl Core {
     }
 
     /// Executes the calls of a group again when the mirror has reached a revision.
-    fn run_later(&mut self, group: Group, revision: Revision) {
+    fn run_later(&mut self, group: CallGroup, revision: Revision) {
         self.stats.conflicts.fetch_add(1, Relaxed);
         let mut pending = group.into_pending();
         self.note_conflict(&mut pending);
@@ -260,6 +272,6 @@ impl Core {
                 self.fail_group(group, &Error::Uncertain);
             }
         }
-        self.actions.push(Action::Register);
+        self.actions.push(EngineAction::Register);
     }
 }

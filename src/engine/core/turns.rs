@@ -1,10 +1,10 @@
 //! The turns of keys that several processes change, see [`Turns`](crate::engine::turns::Turns).
 
-use crate::engine::cluster::{Change, Transaction};
-use crate::engine::core::{Action, Core};
-use crate::engine::group::Group;
-use crate::engine::names::{KeyName, Name};
-use crate::engine::pending::Pending;
+use crate::engine::cluster::{ClusterChange, ClusterTransaction};
+use crate::engine::core::{Core, EngineAction};
+use crate::engine::group::CallGroup;
+use crate::engine::names::{EtcdName, KeyName};
+use crate::engine::pending::PendingWork;
 use crate::time::clock::Now;
 
 /// Number of repetitions of a call after which its process requests a turn of its keys.
@@ -20,7 +20,7 @@ impl Core {
     }
 
     /// Takes the calls to execute next, and requests turns of the keys that are left to other processes.
-    pub(super) fn take_calls(&mut self) -> Vec<Pending> {
+    pub(super) fn take_calls(&mut self) -> Vec<PendingWork> {
         if self.mirror.turns.is_empty() {
             return self.queue.take(|_| false);
         }
@@ -38,7 +38,7 @@ impl Core {
     }
 
     /// Notes that calls are executed again, because other processes have changed their keys.
-    pub(super) fn note_conflict(&mut self, calls: &mut [Pending]) {
+    pub(super) fn note_conflict(&mut self, calls: &mut [PendingWork]) {
         let until_ms = self.until_ms(); // the cluster has answered
         for call in calls {
             (call.until_ms, call.conflicts) = (until_ms, call.conflicts + 1);
@@ -49,7 +49,7 @@ impl Core {
     }
 
     /// Returns true if calls are to be deferred, because it is the turn of another process.
-    pub(super) fn is_turn_of_another(&self, calls: &[Pending]) -> bool {
+    pub(super) fn is_turn_of_another(&self, calls: &[PendingWork]) -> bool {
         let (process, now_ms) = (self.process(), self.now().mono_ms());
         let mut keys = calls.iter().flat_map(|call| &*call.keys);
         !self.mirror.turns.is_empty() && keys.any(|key| self.mirror.turns.is_of_another(key, process, now_ms))
@@ -61,21 +61,23 @@ impl Core {
         if self.lanes.is_none() || is_asking || self.mirror.turns.has(&key, process) {
             return;
         }
-        let name = self.prefix.name(&Name::Turn(process, key.clone()));
+        let name = self.prefix.name(&EtcdName::Turn(process, key.clone()));
         self.asking.insert(key, now_ms);
-        let changes = vec![Change::PutLeased(name, Vec::new())];
-        self.actions.push(Action::Turn(Transaction { changes, ..Transaction::default() }));
+        let changes = vec![ClusterChange::PutLeased(name, Vec::new())];
+        self.actions.push(EngineAction::Turn(ClusterTransaction { changes, ..ClusterTransaction::default() }));
     }
 
     /// Returns the changes that end the turns of this process which a group uses.
-    pub(super) fn ended_turns(&self, group: &Group) -> Vec<Change> {
+    pub(super) fn ended_turns(&self, group: &CallGroup) -> Vec<ClusterChange> {
         if self.mirror.turns.is_empty() {
             return Vec::new();
         }
         let process = self.process();
         let used = group.tests.iter().filter(|(key, _)| self.mirror.turns.has(key, process));
         let room = KEYS_MAX.min(crate::client::engine::KEYS_MAX.saturating_sub(group.changed.len()));
-        used.take(room).map(|(key, _)| Change::Delete(self.prefix.name(&Name::Turn(process, key.clone())))).collect()
+        used.take(room)
+            .map(|(key, _)| ClusterChange::Delete(self.prefix.name(&EtcdName::Turn(process, key.clone()))))
+            .collect()
     }
 
     /// Ends the turns of this process that no call waits for, and skips the unused turns of other processes.
@@ -94,8 +96,8 @@ impl Core {
         ended.extend(unused.into_iter().filter(|(of, _)| *of == process).map(|(_, key)| key));
         for key in ended {
             self.mirror.turns.remove(process, &key, now.mono_ms());
-            let changes = vec![Change::Delete(self.prefix.name(&Name::Turn(process, key)))];
-            self.actions.push(Action::Turn(Transaction { changes, ..Transaction::default() }));
+            let changes = vec![ClusterChange::Delete(self.prefix.name(&EtcdName::Turn(process, key)))];
+            self.actions.push(EngineAction::Turn(ClusterTransaction { changes, ..ClusterTransaction::default() }));
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::cluster::{Change, Done, Failure, News, Pair, Revision, Step, Test, Transaction};
+use crate::engine::cluster::{
+    ClusterChange, ClusterFailure, ClusterTransaction, NamedValue, News, Revision, RevisionChanges, Test,
+    TransactionResult,
+};
 
 /// The value of a name.
 struct Stored {
@@ -18,7 +21,7 @@ pub(super) struct SimulatedCluster {
     revision: Revision,
     names: BTreeMap<Vec<u8>, Stored>,
     /// All changes, in order.
-    pub(super) history: Vec<Step>,
+    pub(super) history: Vec<RevisionChanges>,
     /// True while the quota is exceeded: transactions that write are refused, or applied with an error.
     pub(super) is_full: bool,
     /// Number of writing transactions while it was full.
@@ -32,50 +35,56 @@ impl SimulatedCluster {
         self.revision
     }
 
-    pub(super) fn read(&self, name: &[u8]) -> Option<Pair> {
+    pub(super) fn read(&self, name: &[u8]) -> Option<NamedValue> {
         self.names.get(name).map(|stored| pair(name, stored))
     }
 
-    pub(super) fn read_all(&self) -> Vec<Pair> {
+    pub(super) fn read_all(&self) -> Vec<NamedValue> {
         self.names.iter().map(|(name, stored)| pair(name, stored)).collect()
     }
 
     /// Applies a transaction of a process.
-    pub(super) fn commit(&mut self, transaction: &Transaction, process: u64) -> Result<Done, Failure> {
+    pub(super) fn commit(
+        &mut self,
+        transaction: &ClusterTransaction,
+        process: u64,
+    ) -> Result<TransactionResult, ClusterFailure> {
         if !transaction.tests.iter().all(|test| self.holds(test)) {
             let read = transaction.reads.iter().map(|name| self.read(name)).collect();
-            return Ok(Done { revision: self.revision, is_committed: false, read });
+            return Ok(TransactionResult { revision: self.revision, is_committed: false, read });
         }
         let mut put: Vec<&Vec<u8>> = Vec::new();
         for change in &transaction.changes {
             match change {
-                Change::PutLeased(..) if !self.leases.contains_key(&process) => return Err(Failure::LeaseExpired),
-                Change::Put(name, _) | Change::PutLeased(name, _) => put.push(name),
-                Change::Delete(_) | Change::DeleteRange(..) => {}
+                ClusterChange::PutLeased(..) if !self.leases.contains_key(&process) => {
+                    return Err(ClusterFailure::LeaseExpired);
+                }
+                ClusterChange::Put(name, _) | ClusterChange::PutLeased(name, _) => put.push(name),
+                ClusterChange::Delete(_) | ClusterChange::DeleteRange(..) => {}
             }
         }
         let exhausted = self.is_full && !put.is_empty();
         self.exhausted += usize::from(exhausted);
         if exhausted && self.exhausted.is_multiple_of(2) {
-            return Err(Failure::Exhausted("etcdserver: mvcc: database space exceeded".into()));
+            return Err(ClusterFailure::Exhausted("etcdserver: mvcc: database space exceeded".into()));
         }
         let is_in = |from: &Vec<u8>, end: &Vec<u8>| put.iter().any(|name| *name >= from && *name < end);
         let is_twice = put.iter().enumerate().any(|(at, name)| put[..at].contains(name));
         let is_both = transaction.changes.iter().any(|change| match change {
-            Change::Delete(name) => put.contains(&name),
-            Change::DeleteRange(from, end) => is_in(from, end),
+            ClusterChange::Delete(name) => put.contains(&name),
+            ClusterChange::DeleteRange(from, end) => is_in(from, end),
             _ => false,
         });
         if is_twice || is_both {
-            return Err(Failure::Refused("etcdserver: duplicate key given in txn request".into()));
+            return Err(ClusterFailure::Refused("etcdserver: duplicate key given in txn request".into()));
         }
         let changes = transaction.changes.iter();
         let news = changes.flat_map(|change| self.change(change, process)).collect();
         self.record(news);
         if exhausted {
-            Err(Failure::Exhausted("etcdserver: mvcc: database space exceeded".into()))
+            Err(ClusterFailure::Exhausted("etcdserver: mvcc: database space exceeded".into()))
         } else {
-            Ok(Done { revision: self.revision, is_committed: true, read: Vec::new() })
+            Ok(TransactionResult { revision: self.revision, is_committed: true, read: Vec::new() })
         }
     }
 
@@ -90,19 +99,21 @@ impl SimulatedCluster {
     }
 
     /// Applies a change as one of the next revision.
-    fn change(&mut self, change: &Change, process: u64) -> Vec<News> {
+    fn change(&mut self, change: &ClusterChange, process: u64) -> Vec<News> {
         let mod_revision = self.revision + 1;
         match change {
-            Change::Put(name, value) | Change::PutLeased(name, value) => {
-                let lease = matches!(change, Change::PutLeased(..)).then_some(process);
+            ClusterChange::Put(name, value) | ClusterChange::PutLeased(name, value) => {
+                let lease = matches!(change, ClusterChange::PutLeased(..)).then_some(process);
                 let version = self.names.get(name).map_or(1, |stored| stored.version + 1);
                 let stored = Stored { value: value.clone(), mod_revision, version, lease };
                 let news = News::Put(pair(name, &stored));
                 self.names.insert(name.clone(), stored);
                 vec![news]
             }
-            Change::Delete(name) => self.names.remove(name).map(|_| News::Deleted(name.clone())).into_iter().collect(),
-            Change::DeleteRange(from, end) => {
+            ClusterChange::Delete(name) => {
+                self.names.remove(name).map(|_| News::Deleted(name.clone())).into_iter().collect()
+            }
+            ClusterChange::DeleteRange(from, end) => {
                 let found: Vec<Vec<u8>> =
                     self.names.range(from.clone()..end.clone()).map(|(name, _)| name.clone()).collect();
                 found.iter().for_each(|name| _ = self.names.remove(name));
@@ -114,7 +125,7 @@ impl SimulatedCluster {
     fn record(&mut self, news: Vec<News>) {
         if !news.is_empty() {
             self.revision += 1;
-            self.history.push(Step { revision: self.revision, news });
+            self.history.push(RevisionChanges { revision: self.revision, news });
         }
     }
 
@@ -133,7 +144,7 @@ impl SimulatedCluster {
     }
 }
 
-fn pair(name: &[u8], stored: &Stored) -> Pair {
+fn pair(name: &[u8], stored: &Stored) -> NamedValue {
     let Stored { value, mod_revision, version, .. } = stored;
-    Pair { name: name.to_vec(), value: value.clone(), mod_revision: *mod_revision, version: *version }
+    NamedValue { name: name.to_vec(), value: value.clone(), mod_revision: *mod_revision, version: *version }
 }

@@ -2,7 +2,7 @@
 //! copied. Of orders that differ only in independent events, one is tried (sleep sets, after Godefroid). If there are
 //! too many, those that are tried are spread over all.
 
-use crate::engine::model::world::{Event, World};
+use crate::engine::model::world::{World, WorldEvent};
 use crate::persist::disk::simulated::random::Random;
 
 /// Result of an exploration.
@@ -17,24 +17,30 @@ pub(super) struct Explored {
 }
 
 /// Returns the process that an event concerns alone.
-fn process_of(event: Event, world: &World) -> Option<usize> {
+fn process_of(event: WorldEvent, world: &World) -> Option<usize> {
     match event {
-        Event::Request(at) => Some(world.slot_of(at)),
-        Event::Answer((slot, _)) | Event::Lose((slot, _)) | Event::Step(slot) => Some(slot),
+        WorldEvent::Request(at) => Some(world.slot_of(at)),
+        WorldEvent::Answer((slot, _)) | WorldEvent::Lose((slot, _)) | WorldEvent::Step(slot) => Some(slot),
         _ => None,
     }
 }
 
 /// Returns true if two possible events have the same effect in either order, even as far as clients can know the order
 /// of their requests.
-fn are_independent(one: Event, other: Event, world: &World) -> bool {
-    let is_request = |event| matches!(event, Event::Request(_));
-    let is_loss = |event| matches!(event, Event::Lose(_));
+fn are_independent(one: WorldEvent, other: WorldEvent, world: &World) -> bool {
+    let is_request = |event| matches!(event, WorldEvent::Request(_));
+    let is_loss = |event| matches!(event, WorldEvent::Lose(_));
     match (one, other) {
-        (Event::Arrive(id), Event::Lose(lost)) | (Event::Lose(lost), Event::Arrive(id)) => id != lost,
-        (Event::Arrive(id), Event::Arrive(other)) => world.is_read(id) && world.is_read(other),
-        (Event::Arrive(_), Event::Request(at)) | (Event::Request(at), Event::Arrive(_)) => !world.gives_up_next(at),
-        (Event::Arrive(_), other) | (other, Event::Arrive(_)) => matches!(other, Event::Answer(_) | Event::Step(_)),
+        (WorldEvent::Arrive(id), WorldEvent::Lose(lost)) | (WorldEvent::Lose(lost), WorldEvent::Arrive(id)) => {
+            id != lost
+        }
+        (WorldEvent::Arrive(id), WorldEvent::Arrive(other)) => world.is_read(id) && world.is_read(other),
+        (WorldEvent::Arrive(_), WorldEvent::Request(at)) | (WorldEvent::Request(at), WorldEvent::Arrive(_)) => {
+            !world.gives_up_next(at)
+        }
+        (WorldEvent::Arrive(_), other) | (other, WorldEvent::Arrive(_)) => {
+            matches!(other, WorldEvent::Answer(_) | WorldEvent::Step(_))
+        }
         _ => match (process_of(one, world), process_of(other, world)) {
             (Some(one_slot), Some(other_slot)) => {
                 one_slot != other_slot && is_request(one) == is_request(other) && !(is_loss(one) && is_loss(other))
@@ -48,7 +54,7 @@ fn are_independent(one: Event, other: Event, world: &World) -> bool {
 pub(super) fn explore(begin: impl Fn() -> World, worlds_max: u64) -> Explored {
     let (mut explored, mut random) = (Explored::default(), Random::new(worlds_max));
     // The first events of each order, and those that need not be the next ones, because they were tried before.
-    let mut left: Vec<(Vec<Event>, Vec<Event>)> = vec![(Vec::new(), Vec::new())];
+    let mut left: Vec<(Vec<WorldEvent>, Vec<WorldEvent>)> = vec![(Vec::new(), Vec::new())];
     for _ in 0..worlds_max {
         if left.is_empty() {
             explored.is_complete = true;
@@ -59,7 +65,7 @@ pub(super) fn explore(begin: impl Fn() -> World, worlds_max: u64) -> Explored {
         path.iter().for_each(|event| world.execute(*event));
         while world.failure.is_none() {
             let mut possible = world.enabled();
-            possible.retain(|event| !matches!(event, Event::Step(slot) if !world.is_busy(*slot)));
+            possible.retain(|event| !matches!(event, WorldEvent::Step(slot) if !world.is_busy(*slot)));
             if possible.is_empty() {
                 world.finish();
                 explored.orders += 1;

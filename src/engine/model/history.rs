@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 /// An operation on a key, whose values are numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum HistoryAction {
     Get,
     /// SETNX.
     SetNx(i64),
@@ -33,8 +33,8 @@ pub(super) enum Told {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Operation {
-    pub(super) action: Action,
+pub(super) struct HistoryOperation {
+    pub(super) action: HistoryAction,
     /// Time of the call, in ticks.
     pub(super) called: u64,
     /// Time of the reply, and the reply; `None` if it is unknown whether the operation was executed, or ever will be.
@@ -42,35 +42,43 @@ pub(super) struct Operation {
 }
 
 /// Executes an action; returns the reply and the key's value after it.
-fn run(action: Action, value: Option<i64>) -> (Told, Option<i64>) {
+fn run(action: HistoryAction, value: Option<i64>) -> (Told, Option<i64>) {
     let shown = value.map_or(Told::Null, Told::Value);
     match (action, value) {
-        (Action::Get, _) => (shown, value),
-        (Action::SetNx(new), None) => (Told::Number(1), Some(new)),
-        (Action::SetNx(_), Some(_)) => (Told::Number(0), value),
-        (Action::SetNxPx(new), None) => (Told::Ok, Some(new)),
-        (Action::SetNxPx(_), Some(_)) => (Told::Null, value),
-        (Action::GetSet(new), _) => (shown, Some(new)),
-        (Action::Del, _) => (Told::Number(value.is_some().into()), None),
-        (Action::Incr, _) => (Told::Number(value.unwrap_or(0) + 1), Some(value.unwrap_or(0) + 1)),
-        (Action::Take(token), None) => (Told::Fence, Some(token)),
-        (Action::Take(token), Some(held)) => (if held == token { Told::Fence } else { Told::Null }, value),
-        (Action::Release(token) | Action::End(token), Some(held)) if held == token => (Told::Number(1), None),
-        (Action::Release(_) | Action::End(_), _) => (Told::Number(0), value),
+        (HistoryAction::Get, _) => (shown, value),
+        (HistoryAction::SetNx(new), None) => (Told::Number(1), Some(new)),
+        (HistoryAction::SetNx(_), Some(_)) => (Told::Number(0), value),
+        (HistoryAction::SetNxPx(new), None) => (Told::Ok, Some(new)),
+        (HistoryAction::SetNxPx(_), Some(_)) => (Told::Null, value),
+        (HistoryAction::GetSet(new), _) => (shown, Some(new)),
+        (HistoryAction::Del, _) => (Told::Number(value.is_some().into()), None),
+        (HistoryAction::Incr, _) => (Told::Number(value.unwrap_or(0) + 1), Some(value.unwrap_or(0) + 1)),
+        (HistoryAction::Take(token), None) => (Told::Fence, Some(token)),
+        (HistoryAction::Take(token), Some(held)) => (if held == token { Told::Fence } else { Told::Null }, value),
+        (HistoryAction::Release(token) | HistoryAction::End(token), Some(held)) if held == token => {
+            (Told::Number(1), None)
+        }
+        (HistoryAction::Release(_) | HistoryAction::End(_), _) => (Told::Number(0), value),
     }
 }
 
 /// Returns true if one order of the operations explains all replies.
-pub(super) fn is_linearizable(operations: &[Operation]) -> bool {
+pub(super) fn is_linearizable(operations: &[HistoryOperation]) -> bool {
     // Reads without a reply are no evidence of anything.
-    let known = operations.iter().filter(|operation| operation.reply.is_some() || operation.action != Action::Get);
-    let operations: Vec<&Operation> = known.collect();
+    let known =
+        operations.iter().filter(|operation| operation.reply.is_some() || operation.action != HistoryAction::Get);
+    let operations: Vec<&HistoryOperation> = known.collect();
     assert!(operations.len() <= 64, "a history that is too long for the checker");
     search(&operations, 0, None, &mut HashSet::new())
 }
 
 /// Returns true if the operations outside the set `done` can follow those in it.
-fn search(operations: &[&Operation], done: u64, value: Option<i64>, seen: &mut HashSet<(u64, Option<i64>)>) -> bool {
+fn search(
+    operations: &[&HistoryOperation],
+    done: u64,
+    value: Option<i64>,
+    seen: &mut HashSet<(u64, Option<i64>)>,
+) -> bool {
     if !seen.insert((done, value)) {
         return false;
     }
@@ -88,16 +96,20 @@ fn search(operations: &[&Operation], done: u64, value: Option<i64>, seen: &mut H
 
 #[test]
 fn the_checker_tells_right_histories_from_wrong_ones() {
-    let told = |action, called, tick, told| Operation { action, called, reply: Some((tick, told)) };
-    let unknown = |action, called| Operation { action, called, reply: None };
-    let get = |called, value| told(Action::Get, called, called + 1, Told::Value(value));
-    assert!(is_linearizable(&[told(Action::SetNx(1), 0, 3, Told::Number(1)), get(1, 1)]), "side by side");
-    assert!(!is_linearizable(&[get(0, 1), told(Action::SetNx(1), 2, 3, Told::Number(1))]), "before it was called");
-    let twice = [told(Action::SetNx(1), 0, 1, Told::Number(1)), told(Action::SetNx(2), 2, 3, Told::Number(1))];
+    let told = |action, called, tick, told| HistoryOperation { action, called, reply: Some((tick, told)) };
+    let unknown = |action, called| HistoryOperation { action, called, reply: None };
+    let get = |called, value| told(HistoryAction::Get, called, called + 1, Told::Value(value));
+    assert!(is_linearizable(&[told(HistoryAction::SetNx(1), 0, 3, Told::Number(1)), get(1, 1)]), "side by side");
+    assert!(
+        !is_linearizable(&[get(0, 1), told(HistoryAction::SetNx(1), 2, 3, Told::Number(1))]),
+        "before it was called"
+    );
+    let twice =
+        [told(HistoryAction::SetNx(1), 0, 1, Told::Number(1)), told(HistoryAction::SetNx(2), 2, 3, Told::Number(1))];
     assert!(!is_linearizable(&twice), "two have it");
-    assert!(is_linearizable(&[&twice[..], &[unknown(Action::End(1), 1)]].concat()), "the first one has ended");
-    assert!(!is_linearizable(&[&twice[..], &[unknown(Action::End(1), 4)]].concat()), "that has ended later");
-    let incr = |called, number| told(Action::Incr, called, called + 1, Told::Number(number));
-    assert!(is_linearizable(&[unknown(Action::Incr, 0), incr(2, 1), incr(4, 3)]));
-    assert!(!is_linearizable(&[unknown(Action::Incr, 0), incr(2, 1), incr(4, 4)]));
+    assert!(is_linearizable(&[&twice[..], &[unknown(HistoryAction::End(1), 1)]].concat()), "the first one has ended");
+    assert!(!is_linearizable(&[&twice[..], &[unknown(HistoryAction::End(1), 4)]].concat()), "that has ended later");
+    let incr = |called, number| told(HistoryAction::Incr, called, called + 1, Told::Number(number));
+    assert!(is_linearizable(&[unknown(HistoryAction::Incr, 0), incr(2, 1), incr(4, 3)]));
+    assert!(!is_linearizable(&[unknown(HistoryAction::Incr, 0), incr(2, 1), incr(4, 4)]));
 }

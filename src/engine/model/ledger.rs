@@ -7,7 +7,7 @@ use std::sync::Arc;
 use prost::Message as _;
 
 use crate::engine::model::cluster::SimulatedCluster;
-use crate::engine::names::{Name, Prefix};
+use crate::engine::names::{EtcdName, NamePrefix};
 use crate::engine::stored::{StoredKey, StoredWaiter};
 use crate::engine::value::decode;
 use crate::namespace::Namespace;
@@ -18,7 +18,7 @@ pub(super) const LOCK: &str = "l";
 
 /// A grant of the lock to one token.
 #[derive(Clone, Copy)]
-pub(super) struct Grant {
+pub(super) struct LedgerGrant {
     /// The fencing token; `None` for a lock taken by SET.
     fence: Option<i64>,
     /// Time of the grant in the cluster, in milliseconds.
@@ -34,9 +34,9 @@ pub(super) struct Grant {
 /// Record of the lock's history.
 pub(super) struct Ledger {
     reader: Arc<Namespace>,
-    prefix: Prefix,
+    prefix: NamePrefix,
     pub(super) holder: Option<i64>,
-    grants: BTreeMap<i64, Grant>,
+    grants: BTreeMap<i64, LedgerGrant>,
     last_fence: i64,
     /// Tokens that were queued and have not had the lock, in the order of their revisions, with their processes.
     queue: Vec<(i64, u64)>,
@@ -64,7 +64,7 @@ fn token_of(waiter: &StoredWaiter) -> i64 {
 }
 
 impl Ledger {
-    pub(super) fn new(reader: Arc<Namespace>, prefix: Prefix) -> Self {
+    pub(super) fn new(reader: Arc<Namespace>, prefix: NamePrefix) -> Self {
         Ledger {
             reader,
             prefix,
@@ -85,7 +85,7 @@ impl Ledger {
     /// # Errors
     /// The violated rule.
     pub(super) fn observe(&mut self, cluster: &SimulatedCluster, now_ms: u64) -> Result<(), String> {
-        let found = cluster.read(&self.prefix.name(&Name::Key((0, LOCK.as_bytes().into()))));
+        let found = cluster.read(&self.prefix.name(&EtcdName::Key((0, LOCK.as_bytes().into()))));
         let stored = found.as_ref().map(|pair| StoredKey::decode(&pair.value[..]).unwrap_or_default());
         let token = stored.as_ref().and_then(|stored| number(&self.reader, stored));
         if found.is_some() && token.is_none() {
@@ -96,7 +96,10 @@ impl Ledger {
             if let (Some(token), Some(stored), Some(pair)) = (token, &stored, &found) {
                 let fence = stored.lock.as_ref().map(|lock| lock.at(pair.mod_revision).fence);
                 let ttl_ms = stored.ttl.map_or(0, |ttl| ttl.left_ms);
-                self.check_grant(token, Grant { fence, at_ms: now_ms, ttl_ms, is_over: false, was_queued: false })?;
+                self.check_grant(
+                    token,
+                    LedgerGrant { fence, at_ms: now_ms, ttl_ms, is_over: false, was_queued: false },
+                )?;
             }
             self.holder = token;
         }
@@ -129,7 +132,7 @@ impl Ledger {
     }
 
     /// Checks that a token may have the lock now, and notes that it has.
-    fn check_grant(&mut self, token: i64, mut grant: Grant) -> Result<(), String> {
+    fn check_grant(&mut self, token: i64, mut grant: LedgerGrant) -> Result<(), String> {
         let place = self.queue.iter().position(|(known, _)| *known == token);
         let before = &self.queue[..place.unwrap_or(self.queue.len())];
         let is_waiting =
@@ -186,7 +189,7 @@ impl Ledger {
 
     /// Takes the tokens whose time is over by now.
     pub(super) fn take_over(&mut self, now_ms: u64) -> Vec<i64> {
-        let is_due = |grant: &Grant| grant.ttl_ms > 0 && !grant.is_over && grant.at_ms + grant.ttl_ms <= now_ms;
+        let is_due = |grant: &LedgerGrant| grant.ttl_ms > 0 && !grant.is_over && grant.at_ms + grant.ttl_ms <= now_ms;
         let due = self.grants.iter_mut().filter(|(_, grant)| is_due(grant));
         due.map(|(token, grant)| {
             grant.is_over = true;

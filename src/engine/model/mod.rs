@@ -23,7 +23,7 @@ mod world;
 use self::explore::explore;
 use self::mutant::Mutant;
 use self::scenarios::{RELEASE_BESIDE_A_POLLER, SCENARIOS};
-use self::world::Seen;
+use self::world::SeenCounts;
 
 /// Number of random histories, unless `KEYLATCH_HISTORIES` is set.
 const HISTORIES: u64 = 1500;
@@ -39,7 +39,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 }
 
 /// Returns the first failure of the random histories, with its seed.
-fn first_failure(mutant: Mutant, seen: &mut Vec<Seen>) -> Option<(u64, String)> {
+fn first_failure(mutant: Mutant, seen: &mut Vec<SeenCounts>) -> Option<(u64, String)> {
     let (first, histories) = (number("KEYLATCH_SEED", 0), number("KEYLATCH_HISTORIES", HISTORIES));
     (first..first + histories).find_map(|seed| Some((seed, random::run(seed, mutant, seen)?)))
 }
@@ -50,7 +50,7 @@ fn random_histories_break_no_promise() {
     if let Some((seed, failure)) = first_failure(Mutant::None, &mut seen) {
         panic!("{failure}\n(KEYLATCH_SEED={seed} KEYLATCH_HISTORIES=1)");
     }
-    let sum = |count: fn(&Seen) -> usize| seen.iter().map(count).sum::<usize>();
+    let sum = |count: fn(&SeenCounts) -> usize| seen.iter().map(count).sum::<usize>();
     let counts = [
         ("replies", sum(|seen| seen.replies)),
         ("errors", sum(|seen| seen.errors)),

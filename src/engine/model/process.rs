@@ -17,14 +17,14 @@ use crate::config::Config;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::plan::Plan;
 use crate::dispatch::{Continuation, Env, Next, Wait};
-use crate::engine::cluster::{Pair, Revision};
-use crate::engine::core::{Action, Core};
-use crate::engine::driver::{Handle, Input};
+use crate::engine::cluster::{NamedValue, Revision};
+use crate::engine::core::{Core, EngineAction};
+use crate::engine::driver::{DriverInput, Handle};
 use crate::engine::mirror::Mirror;
-use crate::engine::names::Prefix;
+use crate::engine::names::NamePrefix;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
-use crate::resp::{Batch, Codec, Limits, Output};
+use crate::resp::{Batch, Codec, Output, RequestLimits};
 use crate::store::{Cx, Origin};
 use crate::time::clock::Clock;
 
@@ -38,13 +38,13 @@ const LEASE_HELD_MS: u64 = 8_000;
 pub(super) struct Process {
     pub(super) namespace: Arc<Namespace>,
     pub(super) core: Core,
-    inputs: mpsc::UnboundedReceiver<Input>,
+    inputs: mpsc::UnboundedReceiver<DriverInput>,
     /// The number of the process, while it is registered.
     pub(super) registration: Option<u64>,
     /// Number of the cluster's changes that the watch has reported.
     pub(super) told: usize,
     /// Result of a running read of all names, with the revision and the number of reported changes at its start.
-    pub(super) loading: Option<(Vec<Pair>, Revision, usize)>,
+    pub(super) loading: Option<(Vec<NamedValue>, Revision, usize)>,
     /// True if the lease cannot be renewed.
     pub(super) is_cut_off: bool,
     /// True while a script holds the core up: no input is handled, but the lease is renewed and watched.
@@ -53,7 +53,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a process whose wall clock is wrong by `skew_ms`.
-    pub(super) fn start(prefix: &Prefix, skew_ms: i64) -> Self {
+    pub(super) fn start(prefix: &NamePrefix, skew_ms: i64) -> Self {
         let mut config = Config::default();
         config.databases = 1;
         let clock = Clock::manual();
@@ -91,18 +91,18 @@ impl Process {
 
     /// Passes the requests of clients to the core, as [`Driver`](crate::engine::driver::Driver) does; returns the
     /// core's actions, and true if there were requests.
-    pub(super) fn turn(&mut self) -> (Vec<Action>, bool) {
+    pub(super) fn turn(&mut self) -> (Vec<EngineAction>, bool) {
         let mut is_idle = true;
         while let Ok(input) = self.inputs.try_recv() {
             is_idle = false;
             match input {
-                Input::Call(call, done) => self.core.call(call, done),
-                Input::Repeat(wait) => self.core.repeat(wait),
-                Input::PassOn(keys) => self.core.pass_on(keys),
-                Input::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
-                Input::EndSession(client) => self.core.end_session(client),
-                Input::Settle(done) => self.core.settle(done),
-                Input::Refresh(done) => self.core.refresh(done),
+                DriverInput::Call(call, done) => self.core.call(call, done),
+                DriverInput::Repeat(wait) => self.core.repeat(wait),
+                DriverInput::PassOn(keys) => self.core.pass_on(keys),
+                DriverInput::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
+                DriverInput::EndSession(client) => self.core.end_session(client),
+                DriverInput::Settle(done) => self.core.settle(done),
+                DriverInput::Refresh(done) => self.core.refresh(done),
                 _ => {}
             }
         }
@@ -120,18 +120,18 @@ enum State {
     Closed,
 }
 
-pub(super) struct Connection {
+pub(super) struct ModelConnection {
     client: Client,
     state: State,
     batch: Batch,
 }
 
-impl Connection {
+impl ModelConnection {
     /// Connects a client to a process.
     pub(super) fn open(namespace: &Namespace) -> Self {
         let peer = Peer { addr: "model:0".into(), laddr: "model:0".into(), fd: -1, is_unix: true };
         let info = namespace.clients.admit(peer, namespace.clock.now(), usize::MAX).expect("there is room");
-        Connection { client: Client::new(info, &namespace.acl), state: State::Idle, batch: Batch::default() }
+        ModelConnection { client: Client::new(info, &namespace.acl), state: State::Idle, batch: Batch::default() }
     }
 
     /// Returns true if the connection waits for a reply.
@@ -152,7 +152,7 @@ impl Connection {
     pub(super) fn send(&mut self, namespace: &Namespace, words: &[String]) -> Option<String> {
         let mut text = format!("*{}\r\n", words.len());
         words.iter().for_each(|word| text += &format!("${}\r\n{word}\r\n", word.len()));
-        let mut codec = Codec::new(Limits { bulk_len_max: usize::MAX >> 1, authenticated: true });
+        let mut codec = Codec::new(RequestLimits { bulk_len_max: usize::MAX >> 1, authenticated: true });
         self.batch = codec.decode(&mut BytesMut::from(text.as_bytes())).expect("a request").expect("all of it");
         self.client.caller.info.traffic.count_bytes_in(text.len());
         self.execute(namespace)

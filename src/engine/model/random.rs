@@ -1,8 +1,8 @@
 //! Random histories, by seed.
 
 use crate::engine::model::mutant::Mutant;
-use crate::engine::model::requests::{Key, Request};
-use crate::engine::model::world::{Event, Seen, World};
+use crate::engine::model::requests::{ModelKey, ModelRequest};
+use crate::engine::model::world::{SeenCounts, World, WorldEvent};
 use crate::persist::disk::simulated::random::Random;
 
 /// Numbers of processes and clients, and largest number of events in a history.
@@ -14,61 +14,61 @@ const EVENTS: usize = 90;
 const PASSAGES_MS: [u64; 8] = [1, 15, 60, 110, 500, 1100, 2500, 4000];
 
 /// Creates the requests of a client, with tokens and values that no other client has.
-fn script(random: &mut Random, client: usize, takes_away: bool) -> Vec<Request> {
+fn script(random: &mut Random, client: usize, takes_away: bool) -> Vec<ModelRequest> {
     let mut script = Vec::new();
     for number in 0..1 + random.below(3) {
         let token = 1000 + 10 * client as i64 + number as i64;
         let ttl_ms = [300, 1000, 3000][random.below(3)];
         let release = random.below(3) > 0;
         match random.below(14) {
-            0 | 1 => script.push(Request::Get(Key::Number)),
-            2 => script.push(Request::SetNx(Key::Number, token)),
-            3 => script.push(Request::GetSet(Key::Number, token)),
-            4 => script.push(Request::Del(Key::Number)),
-            5 => script.push(Request::Incr(Key::Number)),
-            6 if takes_away => script.push(Request::Del(Key::Lock)),
-            6 => script.push(Request::Get(Key::Lock)),
+            0 | 1 => script.push(ModelRequest::Get(ModelKey::Number)),
+            2 => script.push(ModelRequest::SetNx(ModelKey::Number, token)),
+            3 => script.push(ModelRequest::GetSet(ModelKey::Number, token)),
+            4 => script.push(ModelRequest::Del(ModelKey::Number)),
+            5 => script.push(ModelRequest::Incr(ModelKey::Number)),
+            6 if takes_away => script.push(ModelRequest::Del(ModelKey::Lock)),
+            6 => script.push(ModelRequest::Get(ModelKey::Lock)),
             kind => {
                 script.push(match kind {
-                    7 | 8 => Request::SetNxPx(token, ttl_ms),
-                    9 => Request::AcquireSession(token),
-                    10 => Request::Acquire(token, ttl_ms, Some(700)),
-                    11 => Request::Acquire(token, ttl_ms, None),
-                    _ => Request::Acquire(token, ttl_ms, Some(0)),
+                    7 | 8 => ModelRequest::SetNxPx(token, ttl_ms),
+                    9 => ModelRequest::AcquireSession(token),
+                    10 => ModelRequest::Acquire(token, ttl_ms, Some(700)),
+                    11 => ModelRequest::Acquire(token, ttl_ms, None),
+                    _ => ModelRequest::Acquire(token, ttl_ms, Some(0)),
                 });
                 // A client that queues with a session of the same lock would wait for itself.
-                script.extend((release || kind == 9).then_some(Request::Release(token)));
+                script.extend((release || kind == 9).then_some(ModelRequest::Release(token)));
             }
         }
     }
     if random.below(5) == 0 {
-        script.push(Request::Close);
+        script.push(ModelRequest::Close);
     }
     script
 }
 
 /// Chooses the next event.
-fn choose(random: &mut Random, world: &World) -> Option<Event> {
+fn choose(random: &mut Random, world: &World) -> Option<WorldEvent> {
     let living = world.living();
     let a_process = |random: &mut Random| living.get(random.below(living.len())).copied();
     let chosen = match random.below(200) {
         0..10 => {
             let messages = world.losable();
-            messages.get(random.below(messages.len())).copied().map(Event::Lose)
+            messages.get(random.below(messages.len())).copied().map(WorldEvent::Lose)
         }
-        10..24 => Some(Event::Pass(PASSAGES_MS[random.below(PASSAGES_MS.len())])),
-        24 | 38 => Some(Event::Pass(4000)),
-        39 => a_process(random).filter(|_| living.len() > 1).map(Event::Crash),
-        25 => (0..PROCESSES).find(|slot| !living.contains(slot)).map(Event::Start),
-        26 => a_process(random).map(|slot| Event::CutOff(slot, true)),
-        27 => a_process(random).map(|slot| Event::CutOff(slot, false)),
-        40..43 => a_process(random).map(|slot| Event::Stick(slot, true)),
-        49 | 50 => world.may_fill.then_some(Event::Fill(true)),
-        51..54 => world.may_fill.then_some(Event::Fill(false)),
-        43..49 => a_process(random).map(|slot| Event::Stick(slot, false)),
-        28 | 29 => a_process(random).map(Event::Reload),
-        30 => Some(Event::Elsewhere),
-        31..38 => world.overdue_leases().first().copied().map(Event::EndLease),
+        10..24 => Some(WorldEvent::Pass(PASSAGES_MS[random.below(PASSAGES_MS.len())])),
+        24 | 38 => Some(WorldEvent::Pass(4000)),
+        39 => a_process(random).filter(|_| living.len() > 1).map(WorldEvent::Crash),
+        25 => (0..PROCESSES).find(|slot| !living.contains(slot)).map(WorldEvent::Start),
+        26 => a_process(random).map(|slot| WorldEvent::CutOff(slot, true)),
+        27 => a_process(random).map(|slot| WorldEvent::CutOff(slot, false)),
+        40..43 => a_process(random).map(|slot| WorldEvent::Stick(slot, true)),
+        49 | 50 => world.may_fill.then_some(WorldEvent::Fill(true)),
+        51..54 => world.may_fill.then_some(WorldEvent::Fill(false)),
+        43..49 => a_process(random).map(|slot| WorldEvent::Stick(slot, false)),
+        28 | 29 => a_process(random).map(WorldEvent::Reload),
+        30 => Some(WorldEvent::Elsewhere),
+        31..38 => world.overdue_leases().first().copied().map(WorldEvent::EndLease),
         _ => None,
     };
     let enabled = world.enabled();
@@ -76,7 +76,7 @@ fn choose(random: &mut Random, world: &World) -> Option<Event> {
 }
 
 /// Runs the history of a seed; returns the failure, if there is one.
-pub(super) fn run(seed: u64, mutant: Mutant, seen: &mut Vec<Seen>) -> Option<String> {
+pub(super) fn run(seed: u64, mutant: Mutant, seen: &mut Vec<SeenCounts>) -> Option<String> {
     let mut random = Random::new(seed);
     let skews_ms: Vec<i64> = (0..PROCESSES).map(|_| random.below(10_000) as i64 - 5000).collect();
     let mut world = World::new(&skews_ms, mutant);
@@ -87,7 +87,7 @@ pub(super) fn run(seed: u64, mutant: Mutant, seen: &mut Vec<Seen>) -> Option<Str
         world.connect(slot, &script);
     }
     if random.below(4) == 0 {
-        world.execute(Event::CutOff(random.below(PROCESSES), true));
+        world.execute(WorldEvent::CutOff(random.below(PROCESSES), true));
     }
     for _ in 0..EVENTS {
         let Some(event) = choose(&mut random, &world).filter(|_| world.failure.is_none()) else { break };

@@ -1,35 +1,35 @@
 //! Requests of the model's clients, and interpretation of the replies.
 
-use crate::engine::model::history::{Action, Told};
+use crate::engine::model::history::{HistoryAction, Told};
 use crate::engine::model::ledger::LOCK;
 
 /// The key that is no lock.
 const NUMBER: &str = "n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
+pub(super) enum ModelKey {
     /// A number.
     Number,
     /// A lock, whose values are tokens.
     Lock,
 }
 
-impl Key {
+impl ModelKey {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Key::Number => NUMBER,
-            Key::Lock => LOCK,
+            ModelKey::Number => NUMBER,
+            ModelKey::Lock => LOCK,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
-    Get(Key),
-    SetNx(Key, i64),
-    GetSet(Key, i64),
-    Del(Key),
-    Incr(Key),
+pub(super) enum ModelRequest {
+    Get(ModelKey),
+    SetNx(ModelKey, i64),
+    GetSet(ModelKey, i64),
+    Del(ModelKey),
+    Incr(ModelKey),
     /// SET with NX and PX, of the lock.
     SetNxPx(i64, u64),
     /// LOCK.ACQUIRE with PX, and BLOCK if there is a timeout.
@@ -42,58 +42,62 @@ pub(super) enum Request {
     Close,
 }
 
-impl Request {
+impl ModelRequest {
     pub(super) fn words(self) -> Vec<String> {
         let text = match self {
-            Request::Get(key) => format!("GET {}", key.name()),
-            Request::SetNx(key, value) => format!("SETNX {} {value}", key.name()),
-            Request::GetSet(key, value) => format!("GETSET {} {value}", key.name()),
-            Request::Del(key) => format!("DEL {}", key.name()),
-            Request::Incr(key) => format!("INCR {}", key.name()),
-            Request::SetNxPx(token, ms) => format!("SET {LOCK} {token} NX PX {ms}"),
-            Request::Acquire(token, ms, None) => format!("LOCK.ACQUIRE {LOCK} {token} PX {ms}"),
-            Request::Acquire(token, ms, Some(block)) => format!("LOCK.ACQUIRE {LOCK} {token} PX {ms} BLOCK {block}"),
-            Request::AcquireSession(token) => format!("LOCK.ACQUIRE {LOCK} {token} SESSION BLOCK 0"),
-            Request::Release(token) => format!("LOCK.RELEASE {LOCK} {token}"),
-            Request::Close => String::new(),
+            ModelRequest::Get(key) => format!("GET {}", key.name()),
+            ModelRequest::SetNx(key, value) => format!("SETNX {} {value}", key.name()),
+            ModelRequest::GetSet(key, value) => format!("GETSET {} {value}", key.name()),
+            ModelRequest::Del(key) => format!("DEL {}", key.name()),
+            ModelRequest::Incr(key) => format!("INCR {}", key.name()),
+            ModelRequest::SetNxPx(token, ms) => format!("SET {LOCK} {token} NX PX {ms}"),
+            ModelRequest::Acquire(token, ms, None) => format!("LOCK.ACQUIRE {LOCK} {token} PX {ms}"),
+            ModelRequest::Acquire(token, ms, Some(block)) => {
+                format!("LOCK.ACQUIRE {LOCK} {token} PX {ms} BLOCK {block}")
+            }
+            ModelRequest::AcquireSession(token) => format!("LOCK.ACQUIRE {LOCK} {token} SESSION BLOCK 0"),
+            ModelRequest::Release(token) => format!("LOCK.RELEASE {LOCK} {token}"),
+            ModelRequest::Close => String::new(),
         };
         text.split(' ').map(str::to_owned).collect()
     }
 
     /// Returns the key and the operation on it.
-    pub(super) fn action(self) -> Option<(Key, Action)> {
+    pub(super) fn action(self) -> Option<(ModelKey, HistoryAction)> {
         Some(match self {
-            Request::Get(key) => (key, Action::Get),
-            Request::SetNx(key, value) => (key, Action::SetNx(value)),
-            Request::GetSet(key, value) => (key, Action::GetSet(value)),
-            Request::Del(key) => (key, Action::Del),
-            Request::Incr(key) => (key, Action::Incr),
-            Request::SetNxPx(token, _) => (Key::Lock, Action::SetNxPx(token)),
-            Request::Acquire(token, ..) | Request::AcquireSession(token) => (Key::Lock, Action::Take(token)),
-            Request::Release(token) => (Key::Lock, Action::Release(token)),
-            Request::Close => return None,
+            ModelRequest::Get(key) => (key, HistoryAction::Get),
+            ModelRequest::SetNx(key, value) => (key, HistoryAction::SetNx(value)),
+            ModelRequest::GetSet(key, value) => (key, HistoryAction::GetSet(value)),
+            ModelRequest::Del(key) => (key, HistoryAction::Del),
+            ModelRequest::Incr(key) => (key, HistoryAction::Incr),
+            ModelRequest::SetNxPx(token, _) => (ModelKey::Lock, HistoryAction::SetNxPx(token)),
+            ModelRequest::Acquire(token, ..) | ModelRequest::AcquireSession(token) => {
+                (ModelKey::Lock, HistoryAction::Take(token))
+            }
+            ModelRequest::Release(token) => (ModelKey::Lock, HistoryAction::Release(token)),
+            ModelRequest::Close => return None,
         })
     }
 
     /// Returns the token with which the request asks for the lock.
     pub(super) fn token(self) -> Option<i64> {
         match self {
-            Request::SetNx(Key::Lock, token)
-            | Request::SetNxPx(token, _)
-            | Request::Acquire(token, ..)
-            | Request::AcquireSession(token) => Some(token),
+            ModelRequest::SetNx(ModelKey::Lock, token)
+            | ModelRequest::SetNxPx(token, _)
+            | ModelRequest::Acquire(token, ..)
+            | ModelRequest::AcquireSession(token) => Some(token),
             _ => None,
         }
     }
 
     /// Returns true if the client may be queued.
     pub(super) fn may_queue(self) -> bool {
-        matches!(self, Request::Acquire(_, _, Some(_)) | Request::AcquireSession(_))
+        matches!(self, ModelRequest::Acquire(_, _, Some(_)) | ModelRequest::AcquireSession(_))
     }
 
     /// Returns the token, if this is a lock command, which gives back a lock that its client does not learn of.
     pub(super) fn acquires(self) -> Option<i64> {
-        self.token().filter(|_| matches!(self, Request::Acquire(..) | Request::AcquireSession(_)))
+        self.token().filter(|_| matches!(self, ModelRequest::Acquire(..) | ModelRequest::AcquireSession(_)))
     }
 
     /// Returns true for an error after which it is unknown whether the request was executed, or has given back the

@@ -1,15 +1,15 @@
 //! Small scripted scenarios, whose events come in all orders.
 
 use crate::engine::model::mutant::Mutant;
-use crate::engine::model::requests::{Key, Request};
-use crate::engine::model::world::{Event, World};
+use crate::engine::model::requests::{ModelKey, ModelRequest};
+use crate::engine::model::world::{World, WorldEvent};
 
 /// A small scripted scenario.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) processes: usize,
     /// The clients: the process of each, its requests before the exploration, one after the other, and those during it.
-    pub(super) clients: &'static [(usize, &'static [Request], &'static [Request])],
+    pub(super) clients: &'static [(usize, &'static [ModelRequest], &'static [ModelRequest])],
     /// A process that has died before, one that may die at any time, the number of answers that may be lost, and the
     /// passages of time.
     pub(super) dead: Option<usize>,
@@ -28,8 +28,8 @@ pub(super) const RELEASE_BESIDE_A_POLLER: &str = "a lock is released while someb
 /// A TTL that does not end.
 const LONG: u64 = 100_000;
 
-use Key::{Lock, Number};
-use Request::{Acquire, AcquireSession, Close, Del, Get, GetSet, Incr, Release, SetNx, SetNxPx};
+use ModelKey::{Lock, Number};
+use ModelRequest::{Acquire, AcquireSession, Close, Del, Get, GetSet, Incr, Release, SetNx, SetNxPx};
 
 #[rustfmt::skip] // a client a line
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -151,7 +151,7 @@ impl Scenario {
         for (at, (_, before, _)) in self.clients.iter().enumerate() {
             for request in *before {
                 world.agents[at].script.push_back(*request);
-                world.execute(Event::Request(at));
+                world.execute(WorldEvent::Request(at));
                 world.deliver_all();
             }
         }
@@ -159,7 +159,7 @@ impl Scenario {
             agent.script.extend(then.iter().copied());
         }
         if let Some(slot) = self.dead {
-            world.execute(Event::Crash(slot));
+            world.execute(WorldEvent::Crash(slot));
         }
         (world.losses_left, world.may_crash) = (self.losses, self.may_crash);
         world.passages = self.passages.iter().copied().collect();

@@ -7,16 +7,18 @@ mod next;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::engine::cluster::{Change, Done, Failure, News, Pair, Revision, Step, Transaction};
-use crate::engine::core::Action as Asked;
+use crate::engine::cluster::{
+    ClusterChange, ClusterFailure, ClusterTransaction, NamedValue, News, Revision, RevisionChanges, TransactionResult,
+};
+use crate::engine::core::EngineAction as Asked;
 use crate::engine::lanes::Lanes;
 use crate::engine::model::cluster::SimulatedCluster;
-use crate::engine::model::history::{Action, Operation, Told};
+use crate::engine::model::history::{HistoryAction, HistoryOperation, Told};
 use crate::engine::model::ledger::Ledger;
 use crate::engine::model::mutant::Mutant;
-use crate::engine::model::process::{Connection, LEASE_MS, Process};
-use crate::engine::model::requests::{Key, Request};
-use crate::engine::names::{Name, Prefix};
+use crate::engine::model::process::{LEASE_MS, ModelConnection, Process};
+use crate::engine::model::requests::{ModelKey, ModelRequest};
+use crate::engine::names::{EtcdName, NamePrefix};
 use crate::engine::stored::FORMAT;
 
 /// The base of fencing tokens.
@@ -29,7 +31,7 @@ pub(super) type MessageId = (usize, u64);
 
 /// A possible event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum WorldEvent {
     /// A client sends its next request, or closes.
     Request(usize),
     /// A request reaches the cluster.
@@ -69,14 +71,14 @@ pub(super) enum Event {
 /// A request to the cluster.
 enum Query {
     /// A transaction on a lane.
-    Commit(u32, Transaction),
+    Commit(u32, ClusterTransaction),
     /// A transaction whose outcome is not reported.
-    Turn(Transaction),
+    Turn(ClusterTransaction),
     Revision,
 }
 
 enum Answer {
-    Commit(Result<Done, Failure>),
+    Commit(Result<TransactionResult, ClusterFailure>),
     Revision(Revision),
 }
 
@@ -92,10 +94,10 @@ struct Message {
 
 pub(super) struct Agent {
     slot: usize,
-    connection: Connection,
-    pub(super) script: VecDeque<Request>,
+    connection: ModelConnection,
+    pub(super) script: VecDeque<ModelRequest>,
     /// The request in flight, with the index of its operation in the history of its key, and the time when it was sent.
-    current: Option<(Request, usize, u64)>,
+    current: Option<(ModelRequest, usize, u64)>,
     /// The tokens with which the client was refused the lock.
     refused: Vec<i64>,
     /// The token of the lock that is bound to the connection.
@@ -104,7 +106,7 @@ pub(super) struct Agent {
 
 /// Numbers of the events seen.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenCounts {
     pub(super) replies: usize,
     pub(super) errors: usize,
     pub(super) conflicts: usize,
@@ -120,7 +122,7 @@ pub(super) struct Seen {
 
 pub(super) struct World {
     cluster: SimulatedCluster,
-    prefix: Prefix,
+    prefix: NamePrefix,
     mutant: Mutant,
     skews_ms: Vec<i64>,
     processes: Vec<Option<Process>>,
@@ -133,11 +135,11 @@ pub(super) struct World {
     registered: u64,
     now_ms: u64,
     tick: u64,
-    histories: [Vec<Operation>; 2],
+    histories: [Vec<HistoryOperation>; 2],
     pub(super) ledger: Ledger,
     /// The first failure.
     pub(super) failure: Option<String>,
-    pub(super) seen: Seen,
+    pub(super) seen: SeenCounts,
     /// Number of further answers that may be lost, and the process that may crash.
     pub(super) losses_left: usize,
     pub(super) may_crash: Option<usize>,
@@ -152,7 +154,7 @@ pub(super) struct World {
 impl World {
     /// Creates a world of processes whose wall clocks are wrong by the given milliseconds.
     pub(super) fn new(skews_ms: &[i64], mutant: Mutant) -> Self {
-        let prefix = Prefix::new(b"keylatch/");
+        let prefix = NamePrefix::new(b"keylatch/");
         let started: Vec<Process> = skews_ms.iter().map(|skew_ms| Process::start(&prefix, *skew_ms)).collect();
         let mut world = World {
             cluster: SimulatedCluster::default(),
@@ -170,16 +172,16 @@ impl World {
             tick: 0,
             histories: Default::default(),
             failure: None,
-            seen: Seen::default(),
+            seen: SeenCounts::default(),
             losses_left: 0,
             may_crash: None,
             may_fill: false,
             passages: VecDeque::new(),
             log: Vec::new(),
         };
-        let (format, fence) = (world.prefix.name(&Name::Format), world.prefix.name(&Name::Fence));
-        let changes = vec![Change::Put(format, FORMAT.to_vec()), Change::Put(fence, FENCE_BASE.into())];
-        let first = Transaction { changes, ..Transaction::default() };
+        let (format, fence) = (world.prefix.name(&EtcdName::Format), world.prefix.name(&EtcdName::Fence));
+        let changes = vec![ClusterChange::Put(format, FORMAT.to_vec()), ClusterChange::Put(fence, FENCE_BASE.into())];
+        let first = ClusterTransaction { changes, ..ClusterTransaction::default() };
         world.cluster.commit(&first, 0).expect("nothing forbids it");
         let numbers: Vec<u64> = started.iter().map(|_| world.new_registration()).collect();
         for (mut process, number) in started.into_iter().zip(numbers) {
@@ -192,9 +194,9 @@ impl World {
     }
 
     /// Connects a client with a script to a process.
-    pub(super) fn connect(&mut self, slot: usize, script: &[Request]) -> usize {
+    pub(super) fn connect(&mut self, slot: usize, script: &[ModelRequest]) -> usize {
         let process = self.processes[slot].as_ref().expect("it lives");
-        let connection = Connection::open(&process.namespace);
+        let connection = ModelConnection::open(&process.namespace);
         let script = script.iter().copied().collect();
         self.agents.push(Agent { slot, connection, script, current: None, refused: Vec::new(), session: None });
         self.agents.len() - 1
@@ -205,9 +207,10 @@ impl World {
         self.registered += 1;
         let number = self.registered;
         self.cluster.leases.insert(number, self.now_ms + LEASE_MS);
-        let marker = self.prefix.name(&Name::Process(number));
-        let changes = std::iter::once(Change::PutLeased(marker, Vec::new())).chain(Lanes::create(&self.prefix, number));
-        let transaction = Transaction { changes: changes.collect(), ..Transaction::default() };
+        let marker = self.prefix.name(&EtcdName::Process(number));
+        let changes =
+            std::iter::once(ClusterChange::PutLeased(marker, Vec::new())).chain(Lanes::create(&self.prefix, number));
+        let transaction = ClusterTransaction { changes: changes.collect(), ..ClusterTransaction::default() };
         let is_full = std::mem::take(&mut self.cluster.is_full); // otherwise the commit would fail
         self.cluster.commit(&transaction, number).expect("its lease has just begun");
         self.cluster.is_full = is_full;
@@ -221,8 +224,8 @@ impl World {
     }
 
     /// Returns all names that a mirror follows.
-    fn mirrored(&self) -> Vec<Pair> {
-        let is_lane = |pair: &Pair| matches!(self.prefix.parse(&pair.name), Some(Name::Lane(..)));
+    fn mirrored(&self) -> Vec<NamedValue> {
+        let is_lane = |pair: &NamedValue| matches!(self.prefix.parse(&pair.name), Some(EtcdName::Lane(..)));
         self.cluster.read_all().into_iter().filter(|pair| !is_lane(pair)).collect()
     }
 
@@ -256,7 +259,7 @@ impl World {
     /// Returns true if the next request of a client may end a lock.
     pub(super) fn gives_up_next(&self, client: usize) -> bool {
         let next = self.agents[client].script.front();
-        next.is_some_and(|next| matches!(next, Request::Release(_) | Request::Del(_) | Request::Close))
+        next.is_some_and(|next| matches!(next, ModelRequest::Release(_) | ModelRequest::Del(_) | ModelRequest::Close))
     }
 
     /// Returns true if the time at which a process learns of changes may matter: it has clients that wait or will, or
@@ -289,49 +292,49 @@ impl World {
     }
 
     /// Executes an event.
-    pub(super) fn execute(&mut self, event: Event) {
+    pub(super) fn execute(&mut self, event: WorldEvent) {
         self.tick += 1;
         self.log.push(format!("{event:?}"));
         match event {
-            Event::Request(at) => self.request(at),
-            Event::Arrive(id) => self.arrive(id),
-            Event::Answer(id) => self.answer(id),
-            Event::Lose(id) => self.lose(id),
-            Event::Step(slot) => self.tell(slot),
-            Event::Progress(slot) => {
+            WorldEvent::Request(at) => self.request(at),
+            WorldEvent::Arrive(id) => self.arrive(id),
+            WorldEvent::Answer(id) => self.answer(id),
+            WorldEvent::Lose(id) => self.lose(id),
+            WorldEvent::Step(slot) => self.tell(slot),
+            WorldEvent::Progress(slot) => {
                 let revision = self.cluster.revision();
                 self.with(slot, |process| process.core.progress(revision));
             }
-            Event::Reload(slot) => {
+            WorldEvent::Reload(slot) => {
                 let loading = (self.mirrored(), self.cluster.revision(), self.cluster.history.len());
                 self.with(slot, |process| process.loading = Some(loading));
             }
-            Event::Loaded(slot) => self.end_reload(slot),
-            Event::Register(slot) => {
+            WorldEvent::Loaded(slot) => self.end_reload(slot),
+            WorldEvent::Register(slot) => {
                 let number = self.new_registration();
                 self.with(slot, |process| process.register(number));
             }
-            Event::Crash(slot) => self.crash(slot),
-            Event::Start(slot) => self.start(slot),
-            Event::CutOff(slot, is_cut_off) => self.with(slot, |process| process.is_cut_off = is_cut_off),
-            Event::Stick(slot, is_stuck) => {
+            WorldEvent::Crash(slot) => self.crash(slot),
+            WorldEvent::Start(slot) => self.start(slot),
+            WorldEvent::CutOff(slot, is_cut_off) => self.with(slot, |process| process.is_cut_off = is_cut_off),
+            WorldEvent::Stick(slot, is_stuck) => {
                 self.seen.stuck += usize::from(is_stuck);
                 self.with(slot, |process| process.is_stuck = is_stuck);
             }
-            Event::EndLease(number) => {
+            WorldEvent::EndLease(number) => {
                 self.cluster.end_lease(number);
                 self.ghosts.retain(|ghost| *ghost != number);
                 self.observe();
             }
-            Event::Fill(is_full) => {
+            WorldEvent::Fill(is_full) => {
                 self.seen.full += usize::from(is_full);
                 self.cluster.is_full = is_full;
                 // A client that could not leave the queue for want of space may queue again, and is then refused as
                 // waiting for itself.
                 self.ledger.is_rough = true;
             }
-            Event::Elsewhere => self.cluster.change_elsewhere(),
-            Event::Pass(ms) => self.pass(ms),
+            WorldEvent::Elsewhere => self.cluster.change_elsewhere(),
+            WorldEvent::Pass(ms) => self.pass(ms),
         }
     }
 
@@ -407,17 +410,17 @@ impl World {
             self.close(at);
             return self.settle(slot);
         };
-        if let Action::Release(token) = action {
+        if let HistoryAction::Release(token) = action {
             if agent.refused.contains(&token) {
                 return;
             }
             self.ledger.given_up.insert(token);
         }
-        if request == Request::Del(Key::Lock) {
+        if request == ModelRequest::Del(ModelKey::Lock) {
             self.ledger.is_rough = true;
         }
         let history = &mut self.histories[key as usize];
-        history.push(Operation { action, called: self.tick, reply: None });
+        history.push(HistoryOperation { action, called: self.tick, reply: None });
         agent.current = Some((request, history.len() - 1, self.now_ms));
         let Some(process) = &self.processes[slot] else { return };
         if let Some(reply) = agent.connection.send(&process.namespace, &request.words()) {
@@ -442,8 +445,8 @@ impl World {
             None => {
                 self.seen.errors += 1;
                 if reply.starts_with("-NOQUORUM") || reply.ends_with("database space exceeded") {
-                    operation.action = Action::End(i64::MIN); // the operation was not executed
-                } else if !Request::is_known_error(reply) {
+                    operation.action = HistoryAction::End(i64::MIN); // the operation was not executed
+                } else if !ModelRequest::is_known_error(reply) {
                     self.failure.get_or_insert(format!("{request:?} is told {reply}"));
                 }
             }
@@ -459,7 +462,7 @@ impl World {
         };
         if has_it {
             self.ledger.given_up.remove(&token);
-            if let Request::AcquireSession(_) = request {
+            if let ModelRequest::AcquireSession(_) = request {
                 agent.session = Some(token);
             }
             let fence = reply.strip_prefix(':').and_then(|fence| fence.parse().ok());
@@ -475,10 +478,10 @@ impl World {
     /// Records that no client claims the lock with a token any more: it is released without another request.
     fn give_up(&mut self, token: i64) {
         self.ledger.given_up.insert(token);
-        let history = &mut self.histories[Key::Lock as usize];
-        let take = history.iter().find(|operation| operation.action == Action::Take(token));
+        let history = &mut self.histories[ModelKey::Lock as usize];
+        let take = history.iter().find(|operation| operation.action == HistoryAction::Take(token));
         let called = take.map_or(self.tick, |take| if take.reply.is_some() { self.tick } else { take.called });
-        history.push(Operation { action: Action::End(token), called, reply: None });
+        history.push(HistoryOperation { action: HistoryAction::End(token), called, reply: None });
     }
 
     /// Records the end of a connection; returns the tokens that no client claims any more.
@@ -507,7 +510,7 @@ impl World {
             Query::Commit(_, transaction) => {
                 let (transaction, rest) = self.mutant.changed(transaction, &self.cluster, &self.prefix);
                 let mut result = self.cluster.commit(&transaction, message.from);
-                if let Err(Failure::Refused(reason)) = &result {
+                if let Err(ClusterFailure::Refused(reason)) = &result {
                     self.failure.get_or_insert(format!("the cluster refuses a transaction: {reason}"));
                 }
                 if let Ok(done) = &mut result {
@@ -564,11 +567,11 @@ impl World {
         let believed = match (&message.query, self.mutant) {
             (Query::Commit(_, transaction), Mutant::NoLane) => {
                 let read = transaction.reads.iter().map(|name| self.cluster.read(name)).collect();
-                let mut done = Done { revision: self.cluster.revision(), is_committed: false, read };
+                let mut done = TransactionResult { revision: self.cluster.revision(), is_committed: false, read };
                 self.mutant.hide_lane(transaction, &mut done);
                 Ok(done)
             }
-            _ => Err(Failure::Unknown("no answer".into())),
+            _ => Err(ClusterFailure::Unknown("no answer".into())),
         };
         if message.answer.is_some() || lane.is_none() {
             self.messages.remove(&id);
@@ -576,7 +579,7 @@ impl World {
         self.with(id.0, |process| match lane {
             Some(lane) if process.registration == Some(from) => process.core.done(lane, believed),
             Some(_) => {}
-            None => process.core.barrier(Err(Failure::Unknown("no answer".into()))),
+            None => process.core.barrier(Err(ClusterFailure::Unknown("no answer".into()))),
         });
     }
 
@@ -593,7 +596,7 @@ impl World {
             }
             news
         };
-        let step = Step { revision: step.revision, news: step.news.iter().map(changed).collect() };
+        let step = RevisionChanges { revision: step.revision, news: step.news.iter().map(changed).collect() };
         self.with(slot, |process| process.core.step(step));
     }
 
@@ -641,9 +644,12 @@ impl World {
         self.passages.pop_front();
         self.now_ms += ms;
         let over = self.ledger.take_over(self.now_ms);
-        let ends =
-            over.into_iter().map(|token| Operation { action: Action::End(token), called: self.tick, reply: None });
-        self.histories[Key::Lock as usize].extend(ends);
+        let ends = over.into_iter().map(|token| HistoryOperation {
+            action: HistoryAction::End(token),
+            called: self.tick,
+            reply: None,
+        });
+        self.histories[ModelKey::Lock as usize].extend(ends);
         self.note_timeouts();
         for slot in 0..self.processes.len() {
             let Some(process) = &mut self.processes[slot] else { continue };
@@ -668,7 +674,7 @@ impl World {
     /// has not got it.
     fn note_timeouts(&mut self) {
         for agent in &self.agents {
-            if let Some((Request::Acquire(token, _, Some(block_ms @ 1..)), _, asked_ms)) = agent.current
+            if let Some((ModelRequest::Acquire(token, _, Some(block_ms @ 1..)), _, asked_ms)) = agent.current
                 && asked_ms + block_ms <= self.now_ms + CLOCKS_DIFFER_MS
             {
                 self.ledger.given_up.insert(token);

@@ -3,7 +3,7 @@
 use crate::client::session::Client;
 use crate::dispatch::denials::record_refused_entry;
 use crate::dispatch::serve::serve_remaining_keys;
-use crate::dispatch::{Destination, Entry, NewReplica};
+use crate::dispatch::{Destination, NamespaceEntry, NewReplica};
 use crate::error::Error;
 use crate::namespace::Admitted;
 use crate::net::connection::{BUSY_PAUSE, Connection, IDLE_LEN};
@@ -25,7 +25,7 @@ impl<S> Connection<S> {
     }
 
     /// Enters another namespace, unless that is refused; subscriptions, watches and locks in the present one end.
-    pub(super) async fn enter(&mut self, entry: &mut Entry) {
+    pub(super) async fn enter(&mut self, entry: &mut NamespaceEntry) {
         let tenancy = self.pool.tenancy.clone();
         let admitted = tenancy.and_then(|tenancy| tenancy.admit(&entry.destination, &self.client.caller.info));
         let Some(Admitted { namespace, info, .. }) = admitted else {

@@ -55,12 +55,12 @@ pub(crate) struct Stamp {
 
 /// A checksum that continues from block to block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Running(u64);
+pub(super) struct RunningChecksum(u64);
 
-impl Running {
+impl RunningChecksum {
     /// Continues from the checksum in a header.
     pub(super) fn from_value(value: u64) -> Self {
-        Running(value)
+        RunningChecksum(value)
     }
 
     pub(super) fn add(&mut self, bytes: &[u8]) {
@@ -112,7 +112,7 @@ impl Header {
     }
 
     /// Formats the header line of a block, and adds both to the checksum.
-    pub(super) fn write<'a>(&self, block: impl IntoIterator<Item = &'a [u8]>, sum: &mut Running) -> Vec<u8> {
+    pub(super) fn write<'a>(&self, block: impl IntoIterator<Item = &'a [u8]>, sum: &mut RunningChecksum) -> Vec<u8> {
         let mut line = self.covered().into_bytes();
         sum.add(&line);
         block.into_iter().for_each(|bytes| sum.add(bytes));
@@ -175,24 +175,24 @@ mod tests {
 
     #[test]
     fn a_checksum_that_runs_on_is_that_of_all_bytes() {
-        let mut sum = Running::default();
+        let mut sum = RunningChecksum::default();
         [&b"1234"[..], b"", b"56789"].iter().for_each(|bytes| sum.add(bytes));
         assert_eq!(sum.value(), 0xe9c6_d914_c4b8_d9ca);
-        let mut resumed = Running::from_value(0xe9c6_d914_c4b8_d9ca);
+        let mut resumed = RunningChecksum::from_value(0xe9c6_d914_c4b8_d9ca);
         [&mut sum, &mut resumed].into_iter().for_each(|sum| sum.add(b"abc"));
         assert_eq!(sum, resumed);
     }
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        let mut sum = Running::default();
+        let mut sum = RunningChecksum::default();
         let line = header().write([&b"12345"[..], b"6789"], &mut sum);
         let text = String::from_utf8(line).expect("text");
         let start = "#HDR:v1;off:1234;len:9;boot:0f9b5f0e-7d5e;at:1700000000123,55000;fence:9;sync:17;checksum:";
         assert_eq!(text, format!("{start}{:016x};\r\n", sum.value()));
         let read = parse_header(text.trim_end().as_bytes()).expect("a header");
         assert_eq!((read.header, read.checksum, read.covered), (header(), sum.value(), start.len()));
-        let mut expected = Running::default();
+        let mut expected = RunningChecksum::default();
         expected.add(format!("{start}123456789").as_bytes());
         assert_eq!(sum, expected);
     }
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(boot_field(&"a".repeat(1000)).len(), BOOT_MAX);
         let longest =
             Header { position: u64::MAX, len: u64::MAX, boot: "a".repeat(BOOT_MAX), synced: u64::MAX, ..header() };
-        assert!(longest.write([], &mut Running::default()).len() < ANNOTATION_MAX / 2);
+        assert!(longest.write([], &mut RunningChecksum::default()).len() < ANNOTATION_MAX / 2);
         assert_eq!(timestamp(1_700_000_000_999), b"#TS:1700000000\r\n");
     }
 }

@@ -4,8 +4,8 @@ use std::io::{self, Read};
 
 use memchr::memmem;
 
-use crate::persist::aof::block::{ANNOTATION_MAX, HEADER_START, ReadHeader, Running, parse_header};
-use crate::persist::aof::input::Input;
+use crate::persist::aof::block::{ANNOTATION_MAX, HEADER_START, ReadHeader, RunningChecksum, parse_header};
+use crate::persist::aof::input::FileInput;
 
 /// Number of bytes that are searched at a time.
 const SEARCHED_LEN: usize = 256 * 1024;
@@ -29,7 +29,7 @@ pub(super) struct After {
 /// The checksum of a block can be computed from that of the block before, whether that one is damaged or not. So damage
 /// in one block leaves only this block and, if its header is gone, the next one unchecked. A value of a client that
 /// looks like two consecutive blocks counts as such; it can make a torn tail look corrupt, but never hides damage.
-pub(super) fn examine(input: &mut Input<impl Read>, sum: Running) -> io::Result<After> {
+pub(super) fn examine(input: &mut FileInput<impl Read>, sum: RunningChecksum) -> io::Result<After> {
     let begin = input.offset();
     let after = After { is_zeros: true, ..After::default() };
     let mut search = Search { input, after, known: Some(sum) };
@@ -56,10 +56,10 @@ pub(super) fn examine(input: &mut Input<impl Read>, sum: Running) -> io::Result<
 
 /// The rest of a file in which headers are searched.
 struct Search<'a, R> {
-    input: &'a mut Input<R>,
+    input: &'a mut FileInput<R>,
     after: After,
     /// The checksum before the next byte, if it is known.
-    known: Option<Running>,
+    known: Option<RunningChecksum>,
 }
 
 impl<R: Read> Search<'_, R> {
@@ -95,7 +95,7 @@ impl<R: Read> Search<'_, R> {
         self.after.has_more = next.is_some_and(|next| !matches!(next, b'#' | 0));
         self.after.is_zeros = false;
         self.input.take(if is_passed { end as usize } else { line_len });
-        self.known = is_passed.then(|| Running::from_value(read.checksum));
+        self.known = is_passed.then(|| RunningChecksum::from_value(read.checksum));
         Ok(is_right.then_some(read.header.synced))
     }
 }
@@ -108,7 +108,7 @@ fn is_header_start(bytes: &[u8]) -> bool {
 
 /// Reads the header at the start of the input, without taking it; `None` if it is damaged. The start of one header and
 /// the end of the next, with an unwritten part between them, are no header.
-fn read_header(input: &mut Input<impl Read>) -> io::Result<Option<ReadHeader>> {
+fn read_header(input: &mut FileInput<impl Read>) -> io::Result<Option<ReadHeader>> {
     let bytes = input.fill(ANNOTATION_MAX)?;
     let line = &bytes[..bytes.len().min(ANNOTATION_MAX)];
     let len = line.iter().position(|byte| matches!(byte, b'\n' | 0)).filter(|len| line[*len] != 0);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::persist::aof::error::AofError;
-use crate::persist::aof::manifest::{LINE_MAX, Manifest, Part, PartType};
+use crate::persist::aof::manifest::{LINE_MAX, Manifest, ManifestFile, PartType};
 use crate::persist::disk::{Disk, DiskFile, read_small_file, replace_file};
 
 /// Largest length of a manifest, in bytes.
@@ -64,7 +64,7 @@ struct State {
 struct Detached {
     /// Number of the increment until it is in the manifest, above all numbers there.
     number: u64,
-    part: Part,
+    part: ManifestFile,
 }
 
 impl State {
@@ -93,7 +93,7 @@ impl State {
 pub(crate) struct PartFile {
     pub(crate) path: PathBuf,
     /// Entry of the file in the manifest.
-    pub(crate) part: Part,
+    pub(crate) part: ManifestFile,
     pub(crate) len: u64,
     /// Set if no later file has content, so that this one may end with a torn tail.
     pub(crate) is_last: bool,
@@ -163,7 +163,7 @@ impl AofDir {
     /// written: then it is removed.
     fn without_manifest(&self, single: &Path) -> Result<Manifest, AofError> {
         if self.disk.len(single).map_err(AofError::io("read", single))?.is_some() {
-            let base = Part::new(self.filename.clone(), 1, PartType::Base);
+            let base = ManifestFile::new(self.filename.clone(), 1, PartType::Base);
             let manifest = Manifest { base: Some(base), ..Manifest::default() };
             // The manifest is written before the file is moved, as in Redis: so a start can do it again from any point
             // in between.
@@ -234,7 +234,7 @@ impl AofDir {
     }
 
     /// Returns the length of a file that has to exist.
-    fn len_of(&self, part: &Part) -> Result<u64, AofError> {
+    fn len_of(&self, part: &ManifestFile) -> Result<u64, AofError> {
         let path = self.path.join(&part.name);
         let len = self.disk.len(&path).map_err(AofError::io("read", &path))?;
         len.ok_or(AofError::Missing(path))
@@ -263,7 +263,7 @@ impl AofDir {
     pub(crate) fn parts(&self) -> Result<Vec<PartFile>, AofError> {
         let manifest = self.state.lock().manifest.clone();
         let listed = manifest.base.iter().chain(&manifest.increments);
-        let file = |part: &Part| {
+        let file = |part: &ManifestFile| {
             Ok(PartFile {
                 path: self.path.join(&part.name),
                 part: part.clone(),
@@ -329,7 +329,7 @@ impl AofDir {
             let state = self.state.lock();
             (state.manifest.clone(), state.detached.is_some())
         };
-        let listed: Vec<&Part> = manifest.base.iter().chain(&manifest.increments).collect();
+        let listed: Vec<&ManifestFile> = manifest.base.iter().chain(&manifest.increments).collect();
         let is_appended = !is_detached && !manifest.increments.is_empty();
         let others = &listed[..listed.len() - usize::from(is_appended)];
         let len = others.iter().filter_map(|part| self.len_of(part).ok()).sum();
@@ -351,7 +351,10 @@ impl AofDir {
             (*next - 1, state.manifest.clone())
         };
         let part = if is_detached {
-            Part { name: format!("temp-{}.{}.incr.aof", self.filename, number - DETACHED_FIRST), ..self.part(number) }
+            ManifestFile {
+                name: format!("temp-{}.{}.incr.aof", self.filename, number - DETACHED_FIRST),
+                ..self.part(number)
+            }
         } else {
             self.part(number)
         };
@@ -376,8 +379,8 @@ impl AofDir {
         Ok((file, number))
     }
 
-    fn part(&self, seq: u64) -> Part {
-        Part::new(format!("{}.{seq}.incr.aof", self.filename), seq, PartType::Increment)
+    fn part(&self, seq: u64) -> ManifestFile {
+        ManifestFile::new(format!("{}.{seq}.incr.aof", self.filename), seq, PartType::Increment)
     }
 
     /// Returns the path under which the next base is to be written; [`AofDir::install_base`] then renames it.
@@ -415,7 +418,7 @@ impl AofDir {
         }
         self.state.lock().doubtful.push(name.clone());
         self.disk.rename(written, &self.path.join(&name)).map_err(AofError::io("rename", written))?;
-        let base = Part { base_size: Some(size), ..Part::new(name, seq, PartType::Base) };
+        let base = ManifestFile { base_size: Some(size), ..ManifestFile::new(name, seq, PartType::Base) };
         let mut manifest = former.with_base(base, first_increment);
         let attached = detached.filter(|detached| detached.number == first_increment);
         let attached = attached.map(|detached| self.attach(detached)).transpose()?;
@@ -436,7 +439,7 @@ impl AofDir {
     }
 
     /// Gives a detached increment a number and a name for the manifest, unless it has them.
-    fn attach(&self, detached: Detached) -> Result<Part, AofError> {
+    fn attach(&self, detached: Detached) -> Result<ManifestFile, AofError> {
         if detached.part.seq != detached.number {
             return Ok(detached.part);
         }

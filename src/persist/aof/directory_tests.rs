@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::tail::{CutTail, cut_tail};
-use crate::persist::disk::simulated::faults::{Failure, Faults, Planned};
+use crate::persist::disk::simulated::faults::{DiskFailure, DiskFaults, PlannedFaults};
 use crate::persist::disk::simulated::random::Random;
-use crate::persist::disk::simulated::{End, SimulatedDisk};
+use crate::persist::disk::simulated::{LifeEnd, SimulatedDisk};
 use crate::persist::disk::{Disk, read_small_file, write_all};
 
 /// Creates a disk with a durable directory.
@@ -99,8 +99,8 @@ fn a_single_file_of_former_times_is_taken_over_whenever_the_power_is_cut() {
     for seed in 0..300 {
         let disk = disk(seed);
         write(&disk, Path::new("/data/a.aof"), b"old");
-        let plan = Planned { operation: None, after: seed as usize % 25, count: 1, error: Failure::Io };
-        disk.set_faults(Faults { planned: vec![plan], ..Faults::default() });
+        let plan = PlannedFaults { operation: None, after: seed as usize % 25, count: 1, error: DiskFailure::Io };
+        disk.set_faults(DiskFaults { planned: vec![plan], ..DiskFaults::default() });
         _ = open(&disk); // it may fail
         let found = disk.power_cut();
         assert_eq!(loaded(&found), "old");
@@ -133,7 +133,7 @@ fn the_manifest_names_whole_files_whenever_the_power_is_cut_or_the_disk_fails() 
     for seed in 0..1500 {
         let (disk, mut random) = (disk(seed), Random::new(seed));
         let dir = open(&disk).expect("opened");
-        disk.set_faults(Faults { per_thousand: random.below(2) * 60, ..Faults::default() });
+        disk.set_faults(DiskFaults { per_thousand: random.below(2) * 60, ..DiskFaults::default() });
         // The loaded words, in the order of time: each increment has one word, which a later base has, too.
         let (mut words, mut first_listed) = (Vec::new(), 0);
         for number in 0..random.below(12) {
@@ -175,10 +175,10 @@ fn whatever_fails_while_a_detached_increment_is_attached_no_file_is_removed_that
         let first = fill(b"one");
         dir.install_base(&dir.temporary_base(), true, first, 1).expect("installed");
         let second = fill(b"two");
-        let plan = Planned { operation: None, after, count: 1, error: Failure::Io };
-        disk.set_faults(Faults { planned: vec![plan], ..Faults::default() });
+        let plan = PlannedFaults { operation: None, after, count: 1, error: DiskFailure::Io };
+        disk.set_faults(DiskFaults { planned: vec![plan], ..DiskFaults::default() });
         let installed = dir.install_base(&dir.temporary_base(), true, second, 1);
-        disk.set_faults(Faults::default());
+        disk.set_faults(DiskFaults::default());
         let third = fill(b"three");
         for found in [disk.kill(), disk.power_cut()] {
             let loaded = loaded(&found);
@@ -194,7 +194,7 @@ fn whatever_fails_while_a_detached_increment_is_attached_no_file_is_removed_that
 
 #[test]
 fn a_beginning_that_was_not_finished_is_begun_again_and_a_lost_manifest_is_not_taken_for_one() {
-    let count = |after: usize, end: End| {
+    let count = |after: usize, end: LifeEnd| {
         let disk = disk(after as u64);
         let dir = open(&disk).expect("opened");
         let seq = dir.create_increment(true).expect("created").1;
@@ -208,7 +208,7 @@ fn a_beginning_that_was_not_finished_is_begun_again_and_a_lost_manifest_is_not_t
         }
         installed
     };
-    for end in [End::Kill, End::PowerCut] {
+    for end in [LifeEnd::Kill, LifeEnd::PowerCut] {
         assert!((0..40).map(|after| count(after, end)).any(|installed| installed.is_ok()));
     }
     let disk = disk(1);
@@ -228,8 +228,8 @@ fn a_torn_tail_is_kept_before_it_is_cut() {
         disk.sync_dir(Path::new("/data")).expect("synced");
         write(&disk, &file, b"valid torn");
         assert_eq!(cut_tail(&disk, &file, 10, now).expect("nothing to cut"), None);
-        let plan = Planned { operation: None, after: seed as usize % 12, count: 1, error: Failure::Full };
-        disk.set_faults(Faults { planned: vec![plan], ..Faults::default() });
+        let plan = PlannedFaults { operation: None, after: seed as usize % 12, count: 1, error: DiskFailure::Full };
+        disk.set_faults(DiskFaults { planned: vec![plan], ..DiskFaults::default() });
         let cut = cut_tail(&disk, &file, 5, now);
         let found = disk.power_cut();
         let kept = read_small_file(&found, &path("a.aof.1.incr.aof.tail-1700000000"), 100);

@@ -7,14 +7,14 @@ use parking_lot::Mutex;
 
 use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
-use crate::persist::aof::policy::{Annotations, Policy};
+use crate::persist::aof::policy::{Annotations, FsyncPolicy};
 use crate::persist::{Flush, LogReader};
 
 /// Duration of a sync from which on it counts as delayed, in milliseconds.
 pub(super) const DELAYED_MS: u64 = 2000;
 
 /// Callback for the result of a request, called on the thread of the writer.
-pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, AofError>) + Send>;
+pub(crate) type Completion<T> = Box<dyn FnOnce(Result<T, AofError>) + Send>;
 
 /// Reason for which the file has to be rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +61,13 @@ pub(super) struct Rotation {
     pub(super) position: u64,
     /// The database that is selected there, if the log does not select it again.
     pub(super) db: Option<usize>,
-    pub(super) done: Done<u64>,
+    pub(super) done: Completion<u64>,
 }
 
 /// Request to make everything before a log position durable.
 pub(super) struct SyncRequest {
     pub(super) position: u64,
-    pub(super) done: Done<()>,
+    pub(super) done: Completion<()>,
 }
 
 /// Request to end the writer.
@@ -75,13 +75,13 @@ pub(super) struct StopRequest {
     pub(super) position: u64,
     /// Set if the writer ends even if the file cannot be completed.
     pub(super) is_forced: bool,
-    pub(super) done: Done<()>,
+    pub(super) done: Completion<()>,
 }
 
 /// Requests that the writer has not taken yet.
 #[derive(Default)]
 pub(super) struct Requests {
-    pub(super) policy: Option<Policy>,
+    pub(super) policy: Option<FsyncPolicy>,
     pub(super) annotations: Option<Annotations>,
     pub(super) rotation: Option<Rotation>,
     pub(super) restart: Option<Rotation>,
@@ -101,20 +101,20 @@ impl Requests {
 }
 
 /// State shared by the writer and its handles.
-pub(super) struct Shared {
+pub(super) struct WriterShared {
     pub(super) reader: LogReader,
     pub(super) dir: Arc<AofDir>,
     pub(super) requests: Mutex<Requests>,
     pub(super) status: Mutex<AofStatus>,
     /// The policy requested last.
-    pub(super) policy: Mutex<Policy>,
+    pub(super) policy: Mutex<FsyncPolicy>,
     /// True while the writer's own thread holds the writer, perhaps for long.
     pub(super) is_stepping: AtomicBool,
     /// Function that writes on the thread of a worker; set once the writer has a thread of its own.
     pub(super) flush: OnceLock<Flush>,
 }
 
-impl Shared {
+impl WriterShared {
     /// Has workers write the records that they have logged, or the writer's thread alone.
     pub(super) fn set_written_by_workers(&self, is_written: bool) {
         self.reader.set_flushed(is_written);
@@ -140,18 +140,18 @@ impl AofStatus {
 
 /// Handle for requests to the writer. Clones belong to the same writer.
 #[derive(Clone)]
-pub(crate) struct AofHandle(pub(super) Arc<Shared>);
+pub(crate) struct AofHandle(pub(super) Arc<WriterShared>);
 
 impl AofHandle {
     /// Changes the policy for syncs. From [`Policy::Always`] on, no reply of a later write is seen before the write is
     /// durable; with the other policies, clients whose writes are written are woken.
-    pub(crate) fn set_policy(&self, policy: Policy) {
+    pub(crate) fn set_policy(&self, policy: FsyncPolicy) {
         let mut asked = self.0.policy.lock();
         if *asked == policy {
             return;
         }
         *asked = policy;
-        if policy == Policy::Always {
+        if policy == FsyncPolicy::Always {
             let synced = self.0.status.lock().synced; // the writer's, or lower; set at once, not at its next step
             self.0.reader.set_confirmed(Some(synced));
         }
@@ -168,7 +168,7 @@ impl AofHandle {
     /// Begins the next increment at the end of the log, which is returned; `done` gets the number of the increment when
     /// it exists, and all records before it are durable. The increment belongs to a copy of the present data if the
     /// gate is held exclusively.
-    pub(crate) fn rotate(&self, done: Done<u64>) -> u64 {
+    pub(crate) fn rotate(&self, done: Completion<u64>) -> u64 {
         let (position, refused) = {
             let mut requests = self.0.requests.lock();
             if requests.rotation.is_some() || requests.is_closed {
@@ -188,7 +188,7 @@ impl AofHandle {
     /// Continues at the end of the log, which is returned, in an increment that is in no manifest before
     /// [`AofDir::install_base`] is called; `done` gets its number. For a file that lacks a part of the log. The gate
     /// has to be held exclusively.
-    pub(crate) fn restart(&self, done: Done<u64>) -> u64 {
+    pub(crate) fn restart(&self, done: Completion<u64>) -> u64 {
         let (position, db) = (self.0.reader.restart(), self.0.reader.copied_db());
         let refused = {
             let mut requests = self.0.requests.lock();
@@ -204,7 +204,7 @@ impl AofHandle {
     }
 
     /// Makes everything in the log now durable.
-    pub(crate) fn sync(&self, done: Done<()>) {
+    pub(crate) fn sync(&self, done: Completion<()>) {
         let position = self.0.reader.end();
         let refused = {
             let mut requests = self.0.requests.lock();
@@ -220,7 +220,7 @@ impl AofHandle {
 
     /// Makes everything in the log now durable, and ends the writer. After an error the writer continues, unless the
     /// request is forced.
-    pub(crate) fn stop(&self, is_forced: bool, done: Done<()>) {
+    pub(crate) fn stop(&self, is_forced: bool, done: Completion<()>) {
         let position = self.0.reader.end();
         let refused = {
             let mut requests = self.0.requests.lock();
@@ -247,7 +247,7 @@ impl AofHandle {
 
     /// Has workers write to this file again, after another one was given up.
     pub(crate) fn write_by_workers(&self) {
-        self.0.set_written_by_workers(*self.0.policy.lock() != Policy::Always);
+        self.0.set_written_by_workers(*self.0.policy.lock() != FsyncPolicy::Always);
     }
 
     /// Tells the writer that [`AofDir::install_base`] has attached its increment.
@@ -272,7 +272,7 @@ impl AofHandle {
 
     /// Returns true if nothing is confirmed before the base of the file is written.
     pub(crate) fn waits_for_base(&self) -> bool {
-        self.is_detached() && *self.0.policy.lock() == Policy::Always
+        self.is_detached() && *self.0.policy.lock() == FsyncPolicy::Always
     }
 
     /// Returns the state of the writer, with up-to-date figures.
@@ -292,7 +292,7 @@ impl AofHandle {
     }
 
     /// Refuses a request, or wakes the writer for it.
-    fn answer<T>(&self, refused: Option<(Done<T>, AofError)>) {
+    fn answer<T>(&self, refused: Option<(Completion<T>, AofError)>) {
         match refused {
             Some((done, error)) => done(Err(error)),
             None => self.0.reader.wake(),

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 const READ_LEN: usize = 256 * 1024;
 
 /// The unread rest of a file.
-pub(super) struct Input<R> {
+pub(super) struct FileInput<R> {
     read: R,
     /// The next bytes.
     buffer: BytesMut,
@@ -17,10 +17,10 @@ pub(super) struct Input<R> {
     len: u64,
 }
 
-impl<R: Read> Input<R> {
+impl<R: Read> FileInput<R> {
     /// Creates an input that reads up to offset `len` of a file; `read` begins at `offset`.
     pub(super) fn new(read: R, offset: u64, len: u64) -> Self {
-        Input { read, buffer: BytesMut::new(), offset, len }
+        FileInput { read, buffer: BytesMut::new(), offset, len }
     }
 
     /// Returns the offset in the file of the next byte.
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_file_is_read_piece_by_piece_and_may_be_shorter_than_said() {
         let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| at as u8).collect();
-        let mut input = Input::new(&bytes[..], 5, 2_000_005);
+        let mut input = FileInput::new(&bytes[..], 5, 2_000_005);
         assert_eq!(input.fill(10).expect("bytes")[..10], bytes[..10]);
         assert_eq!(
             (input.take(10), input.offset(), input.left()),
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn no_more_is_read_than_the_length_says() {
-        let mut input = Input::new(&b"0123456789"[..], 0, 4);
+        let mut input = FileInput::new(&b"0123456789"[..], 0, 4);
         assert_eq!(input.fill(100).expect("bytes"), b"0123");
     }
 }

@@ -34,7 +34,7 @@ pub(crate) enum PartType {
 
 /// A file of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct ManifestFile {
     /// File name, without a directory.
     pub(crate) name: String,
     /// Number of the file among those of its type.
@@ -51,11 +51,11 @@ pub(crate) struct Part {
 /// The list of files of an append-only file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    pub(crate) base: Option<Part>,
+    pub(crate) base: Option<ManifestFile>,
     /// Files that are to be removed.
-    pub(crate) history: Vec<Part>,
+    pub(crate) history: Vec<ManifestFile>,
     /// The increments, with rising numbers.
-    pub(crate) increments: Vec<Part>,
+    pub(crate) increments: Vec<ManifestFile>,
 }
 
 /// Error of a manifest that cannot be read.
@@ -76,10 +76,10 @@ const FORMAT: &str = "Invalid AOF manifest file format";
 const CHECKSUM: &str = "the manifest is damaged, or was edited: its checksum is wrong. Restore it from a backup; if it \
 was edited on purpose, remove the line that begins with #checksum";
 
-impl Part {
+impl ManifestFile {
     /// Creates a part without offsets, all of which counts.
     pub(crate) fn new(name: String, seq: u64, kind: PartType) -> Self {
-        Part { name, seq, kind, start: None, end: None, base_size: None }
+        ManifestFile { name, seq, kind, start: None, end: None, base_size: None }
     }
 
     fn parse(line: &[u8]) -> Result<Self, &'static str> {
@@ -106,7 +106,7 @@ impl Part {
             }
         }
         let (name, seq, kind) = name.zip(seq).zip(kind).map(|((name, seq), kind)| (name, seq, kind)).ok_or(FORMAT)?;
-        Ok(Part { name, seq, kind, start, end, base_size })
+        Ok(ManifestFile { name, seq, kind, start, end, base_size })
     }
 
     fn write(&self, text: &mut String) {
@@ -189,7 +189,7 @@ impl Manifest {
         if line.len() > LINE_MAX || !line.ends_with(b"\n") {
             return Err("The AOF manifest file contains too long line");
         }
-        let part = Part::parse(line.trim_ascii())?;
+        let part = ManifestFile::parse(line.trim_ascii())?;
         match part.kind {
             PartType::Base if self.base.is_some() => return Err("Found duplicate base file information"),
             PartType::Base => self.base = Some(part),
@@ -213,17 +213,18 @@ impl Manifest {
     }
 
     /// Returns all files: the base, history, the increments.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &ManifestFile> {
         self.base.iter().chain(&self.history).chain(&self.increments)
     }
 
     /// Returns the manifest after a rewrite: with another base, the increments from a number on, and the rest as
     /// history.
-    pub(crate) fn with_base(&self, base: Part, first_increment: u64) -> Manifest {
-        let (old, increments): (Vec<Part>, Vec<Part>) =
+    pub(crate) fn with_base(&self, base: ManifestFile, first_increment: u64) -> Manifest {
+        let (old, increments): (Vec<ManifestFile>, Vec<ManifestFile>) =
             self.increments.iter().cloned().partition(|part| part.seq < first_increment);
         let old = self.base.iter().cloned().chain(old);
-        let history = self.history.iter().cloned().chain(old.map(|part| Part { kind: PartType::History, ..part }));
+        let history =
+            self.history.iter().cloned().chain(old.map(|part| ManifestFile { kind: PartType::History, ..part }));
         Manifest { base: Some(base), history: history.collect(), increments }
     }
 }
@@ -298,7 +299,7 @@ mod tests {
     fn comments_and_unknown_pairs_are_ignored() {
         let text = "# a comment\nSEQ 3 File 'x' unknown 5 TYPE incr\r\n#\n";
         let manifest = parse(text).expect("a manifest");
-        assert_eq!(manifest.increments, [Part::new("x".to_owned(), 3, PartType::Increment)]);
+        assert_eq!(manifest.increments, [ManifestFile::new("x".to_owned(), 3, PartType::Increment)]);
         assert_eq!(manifest.base, None);
     }
 
@@ -335,7 +336,8 @@ mod tests {
     #[test]
     fn a_new_base_makes_history_of_all_before() {
         let manifest = parse("file b1 seq 1 type b\nfile h seq 1 type h\nfile i1 seq 1 type i\nfile i2 seq 2 type i\n");
-        let manifest = manifest.expect("a manifest").with_base(Part::new("b2".to_owned(), 2, PartType::Base), 2);
+        let manifest =
+            manifest.expect("a manifest").with_base(ManifestFile::new("b2".to_owned(), 2, PartType::Base), 2);
         let expected = "file b2 seq 2 type b\nfile h seq 1 type h\nfile b1 seq 1 type h\nfile i1 seq 1 type h\n\
                         file i2 seq 2 type i\n";
         assert_eq!(manifest.to_text(false), expected);

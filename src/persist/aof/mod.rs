@@ -38,12 +38,12 @@ pub(crate) use handle::NeedsRewrite;
 pub(crate) use manifest::Manifest;
 pub(crate) use manifest::PartType;
 pub(crate) use moment::{Moment, read_clocks};
-pub(crate) use policy::{Annotations, AofOptions, Policy};
+pub(crate) use policy::{Annotations, AofOptions, FsyncPolicy};
 pub(crate) use range::{LogRange, WrittenFiles, read_range};
 #[cfg(test)]
 pub(crate) use segment::Piece;
 pub(crate) use segment::{SegmentReader, Tail, Verdict};
 pub(crate) use tail::cut_tail;
 #[cfg(test)]
-pub(crate) use writer::Step;
+pub(crate) use writer::WriterStep;
 pub(crate) use writer::{Start, Writer, spawn};

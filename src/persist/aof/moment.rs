@@ -1,6 +1,6 @@
 //! Timestamps by the wall clock and by the time since boot.
 
-use crate::persist::aof::block::{Header, NO_BOOT, Running, Stamp, boot_field, timestamp};
+use crate::persist::aof::block::{Header, NO_BOOT, RunningChecksum, Stamp, boot_field, timestamp};
 use crate::persist::aof::policy::Annotations;
 use crate::persist::disk::Disk;
 use crate::time::clock::Clock;
@@ -48,7 +48,7 @@ impl Moment {
     /// Returns the annotations at the start of a base of commands: the time at which it was written and, in the header
     /// of an empty block, the last fencing token by then.
     pub(crate) fn annotations(&self, wanted: Annotations, fence: i64) -> Vec<u8> {
-        let (mut lines, mut sum) = (Vec::new(), Running::default());
+        let (mut lines, mut sum) = (Vec::new(), RunningChecksum::default());
         if wanted.timestamps {
             lines = timestamp(self.wall_ms);
             sum.add(&lines);

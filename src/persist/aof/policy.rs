@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// Time at which written data is made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Policy {
+pub(crate) enum FsyncPolicy {
     /// Before any client sees the reply of a write.
     Always,
     EverySec,
@@ -31,7 +31,7 @@ pub(crate) struct AofOptions {
     /// Prefix of the names of its files (`appendfilename`).
     pub(crate) filename: String,
     /// Time at which written data is made durable (`appendfsync`).
-    pub(crate) policy: Policy,
+    pub(crate) policy: FsyncPolicy,
     /// Set if each block has a header with a checksum; otherwise the file is like that of Redis.
     pub(crate) checksums: bool,
     /// Set if timestamp lines are written (`aof-timestamp-enabled`).

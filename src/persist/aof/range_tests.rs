@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::persist::aof::frames::{self, Frame};
+use crate::persist::aof::frames::{self, LogFrame};
 use crate::persist::aof::{
-    AofDir, AofOptions, HistoryId, LogRange, Policy, Stamp, Start, Step, Writer, WrittenFiles, read_range,
+    AofDir, AofOptions, FsyncPolicy, HistoryId, LogRange, Stamp, Start, Writer, WriterStep, WrittenFiles, read_range,
 };
 use crate::persist::disk::Disk;
 use crate::persist::disk::simulated::SimulatedDisk;
 use crate::persist::disk::simulated::random::Random;
-use crate::persist::{Effects, Log, Purpose};
+use crate::persist::{Effects, Log, ReaderPurpose};
 
 const ID: HistoryId = [b'a'; 40];
 const ASIDE: &[u8] = b"*2\r\n$4\r\nPING\r\n$7\r\nfence:9\r\n";
@@ -28,7 +28,7 @@ struct Written {
 /// Returns the length of the command at the start of the bytes.
 fn command_len(bytes: &[u8]) -> usize {
     match frames::command(bytes) {
-        Frame::Whole(len) => len,
+        LogFrame::Whole(len) => len,
         other => panic!("{other:?} at {}", bytes[..bytes.len().min(40)].escape_ascii()),
     }
 }
@@ -53,14 +53,20 @@ fn write_log(seed: u64) -> Written {
     let dir = AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a", true).expect("opened");
     let (dir, log, now_ms) = (Arc::new(dir), Arc::new(Log::default()), Arc::new(AtomicU64::new(1)));
     let (dirname, filename) = ("aof".to_owned(), "a".to_owned());
-    let options =
-        AofOptions { dir: "/data".into(), dirname, filename, policy: Policy::No, checksums: true, timestamps: true };
+    let options = AofOptions {
+        dir: "/data".into(),
+        dirname,
+        filename,
+        policy: FsyncPolicy::No,
+        checksums: true,
+        timestamps: true,
+    };
     let stamp = move || {
         let now_ms = now_ms.fetch_add(700, Relaxed);
         Stamp { wall_ms: now_ms as i64, boot_ms: now_ms, fence: 0, history: Some(ID) }
     };
-    let all = log.reader(Purpose::Replicate);
-    let reader = log.reader(Purpose::Copy);
+    let all = log.reader(ReaderPurpose::Replicate);
+    let reader = log.reader(ReaderPurpose::Copy);
     let mut writer = Writer::open(dir.clone(), reader, Start::New, &options, "boot", Box::new(stamp)).expect("opened");
     let handle = writer.handle();
     // The start of a file is known for the last one alone.
@@ -70,7 +76,7 @@ fn write_log(seed: u64) -> Written {
             0 => _ = log.append_aside(b"*1\r\n$4\r\nPING\r\n"),
             1 => _ = log.append_aside(b"*3\r\n$7\r\nPUBLISH\r\n$1\r\nc\r\n$0\r\n\r\n"),
             2 => _ = log.append_aside(ASIDE),
-            3 => while writer.step() == Step::Again {},
+            3 => while writer.step() == WriterStep::Again {},
             4 if number % 50 == 0 => _ = handle.rotate(Box::new(|result| assert!(result.is_ok()))),
             _ => {
                 let value = vec![b'v'; random.below(300)];
@@ -79,7 +85,7 @@ fn write_log(seed: u64) -> Written {
         }
     }
     handle.sync(Box::new(|result| assert!(result.is_ok())));
-    while writer.step() == Step::Again {}
+    while writer.step() == WriterStep::Again {}
     let all = all.read_all().expect("its place");
     let mut ends = vec![0];
     while let Some(end) = ends.last().copied().filter(|end| *end < all.len()) {

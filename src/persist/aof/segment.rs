@@ -20,11 +20,11 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use crate::persist::aof::block::{
-    ANNOTATION_MAX, CHECKSUM_FIELD, HEADER_START, Header, ReadHeader, Running, parse_header,
+    ANNOTATION_MAX, CHECKSUM_FIELD, HEADER_START, Header, ReadHeader, RunningChecksum, parse_header,
 };
 use crate::persist::aof::damage;
-use crate::persist::aof::frames::{self, Frame};
-use crate::persist::aof::input::Input;
+use crate::persist::aof::frames::{self, LogFrame};
+use crate::persist::aof::input::FileInput;
 use crate::persist::disk::Disk;
 
 /// Approximate number of bytes of commands without a header that are returned at once.
@@ -64,7 +64,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Tail {
     pub(crate) len: u64,
     /// The checksum up to the end of the valid part.
-    pub(super) sum: Running,
+    pub(super) sum: RunningChecksum,
     /// Number of bytes that were durable by the headers.
     pub(crate) synced: u64,
     pub(crate) last: Option<Header>,
@@ -73,7 +73,7 @@ pub(crate) struct Tail {
 }
 
 pub(crate) struct SegmentReader<R> {
-    input: Input<R>,
+    input: FileInput<R>,
     tail: Tail,
     verdict: Option<Verdict>,
 }
@@ -93,7 +93,7 @@ fn looks_like_header(line: &[u8]) -> bool {
 impl Tail {
     /// Returns the tail of an empty file.
     pub(crate) fn empty() -> Self {
-        Tail { len: 0, sum: Running::default(), synced: 0, last: None, position: None }
+        Tail { len: 0, sum: RunningChecksum::default(), synced: 0, last: None, position: None }
     }
 
     /// Reads the tail of a file whose first `len` bytes are valid, and end with a whole command.
@@ -114,7 +114,7 @@ impl Tail {
 impl<R: Read> SegmentReader<R> {
     /// Creates a reader of a file of `len` bytes.
     pub(crate) fn new(read: R, len: u64) -> Self {
-        SegmentReader { input: Input::new(read, 0, len), tail: Tail::empty(), verdict: None }
+        SegmentReader { input: FileInput::new(read, 0, len), tail: Tail::empty(), verdict: None }
     }
 
     /// Returns the next commands; `None` at the end of the valid part.
@@ -212,11 +212,11 @@ impl<R: Read> SegmentReader<R> {
             let bytes = self.input.fill(PIECE_LEN)?;
             match bytes.get(len..).filter(|rest| rest.first() == Some(&b'*')).map(frames::command) {
                 None => break None,
-                Some(Frame::Whole(_)) if len >= PIECE_LEN => break None,
-                Some(Frame::Whole(more)) => len += more,
+                Some(LogFrame::Whole(_)) if len >= PIECE_LEN => break None,
+                Some(LogFrame::Whole(more)) => len += more,
                 Some(_) if len > 0 => break None, // the rest comes first the next time
-                Some(Frame::Bad(reason)) => break Some((0, reason)),
-                Some(Frame::Partial(needed)) => {
+                Some(LogFrame::Bad(reason)) => break Some((0, reason)),
+                Some(LogFrame::Partial(needed)) => {
                     if needed as u64 > self.input.left() {
                         break Some((needed as u64, "the file ends within a command"));
                     }

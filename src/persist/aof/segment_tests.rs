@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use crate::persist::aof::block::{Header, Running, Stamp, timestamp};
+use crate::persist::aof::block::{Header, RunningChecksum, Stamp, timestamp};
 use crate::persist::aof::segment::{Piece, SegmentReader, Tail, Verdict};
 use crate::persist::disk::simulated::SimulatedDisk;
 use crate::persist::disk::simulated::random::Random;
@@ -12,7 +12,7 @@ use crate::persist::disk::{Disk, write_all};
 #[derive(Clone, Default)]
 struct Written {
     bytes: Vec<u8>,
-    sum: Running,
+    sum: RunningChecksum,
     commands: Vec<u8>,
     /// For each block or command: the start of its header, its end, and the number of bytes of commands up to there.
     parts: Vec<(usize, usize, usize)>,

@@ -11,13 +11,14 @@ use parking_lot::Mutex;
 use crate::persist::aof::sync::Syncer;
 use crate::persist::aof::writer::Rest;
 use crate::persist::aof::{
-    AofDir, AofHandle, AofOptions, Piece, Policy, SegmentReader, Stamp, Start, Step, Tail, Verdict, Writer, cut_tail,
+    AofDir, AofHandle, AofOptions, FsyncPolicy, Piece, SegmentReader, Stamp, Start, Tail, Verdict, Writer, WriterStep,
+    cut_tail,
 };
 use crate::persist::disk::simulated::SimulatedDisk;
-use crate::persist::disk::simulated::faults::Faults;
+use crate::persist::disk::simulated::faults::DiskFaults;
 use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, DiskFile, read_small_file, write_all};
-use crate::persist::{Effects, Log, Purpose};
+use crate::persist::{Effects, Log, ReaderPurpose};
 
 const SEEDS: u64 = 500;
 /// Number of lives for each seed.
@@ -50,7 +51,7 @@ struct Recovered {
     is_torn: bool,
 }
 
-fn options(policy: Policy, random: &mut Random) -> AofOptions {
+fn options(policy: FsyncPolicy, random: &mut Random) -> AofOptions {
     AofOptions {
         dir: "/data".into(),
         dirname: "aof".to_owned(),
@@ -175,7 +176,7 @@ impl Life {
     fn begin(disk: SimulatedDisk, found: Recovered, next: u64, seen: Seen, mut random: Random) -> Self {
         let kept = if random.below(4) == 0 { 30_000 } else { 10 << 20 };
         let log = Arc::new(Log::with_limit(kept));
-        let policy = [Policy::Always, Policy::EverySec, Policy::No][random.below(3)];
+        let policy = [FsyncPolicy::Always, FsyncPolicy::EverySec, FsyncPolicy::No][random.below(3)];
         let options = options(policy, &mut random);
         let now_ms = Arc::new(AtomicU64::new(random.below(100_000) as u64));
         let time = now_ms.clone();
@@ -186,7 +187,7 @@ impl Life {
             history: None,
         };
         let start = found.tail.map_or(Start::New, Start::Append);
-        let reader = log.reader(Purpose::Copy);
+        let reader = log.reader(ReaderPurpose::Copy);
         let mut writer =
             Writer::open(found.dir.clone(), reader, start, &options, "boot", Box::new(clock)).expect("opened");
         if random.below(2) == 0 {
@@ -263,7 +264,7 @@ impl Life {
     fn act(&mut self) {
         match self.random.below(20) {
             0..8 => (0..self.random.below(6)).for_each(|_| self.append()),
-            8..12 => self.has_stopped |= self.writer.step() == Step::Stopped,
+            8..12 => self.has_stopped |= self.writer.step() == WriterStep::Stopped,
             12..14 => self.has_stopped |= self.writer.write_for_worker() == Rest::IsOfThread && self.step_stops(),
             14 => _ = self.now_ms.fetch_add(self.random.below(3000) as u64, Relaxed),
             15 => self.end_rewrite(),
@@ -276,18 +277,25 @@ impl Life {
                     }
                 }));
             }
-            18 => self.handle.set_policy([Policy::Always, Policy::EverySec, Policy::No][self.random.below(3)]),
+            18 => self
+                .handle
+                .set_policy([FsyncPolicy::Always, FsyncPolicy::EverySec, FsyncPolicy::No][self.random.below(3)]),
             19 => {
                 let per_thousand = [0, 0, 20, 200][self.random.below(4)];
                 let capacity = (self.random.below(6) == 0).then_some(40_000);
-                self.disk.set_faults(Faults { per_thousand, short_per_thousand: 100, capacity, ..Faults::default() });
+                self.disk.set_faults(DiskFaults {
+                    per_thousand,
+                    short_per_thousand: 100,
+                    capacity,
+                    ..DiskFaults::default()
+                });
             }
             _ => {}
         }
     }
 
     fn step_stops(&mut self) -> bool {
-        self.writer.step() == Step::Stopped
+        self.writer.step() == WriterStep::Stopped
     }
 
     /// Returns the number of records up to a position.
@@ -302,7 +310,7 @@ impl Life {
             u64::MAX => 0,
             confirmed => self.count(confirmed),
         };
-        let is_always = *self.handle.0.policy.lock() == Policy::Always;
+        let is_always = *self.handle.0.policy.lock() == FsyncPolicy::Always;
         let asked = self.asked.load(Relaxed);
         let durable = self.count(status.synced.max(asked)).max(if is_always { confirmed } else { 0 });
         // After a failed sync, the file is cut before the same records are written again.
@@ -318,11 +326,11 @@ impl Life {
                 (self.disk.kill(), written.max(confirmed), "kill", self)
             }
             1 if !self.has_stopped => {
-                self.disk.set_faults(Faults::default());
+                self.disk.set_faults(DiskFaults::default());
                 let result = Arc::new(Mutex::new(None));
                 let slot = result.clone();
                 self.handle.stop(true, Box::new(move |done| *slot.lock() = Some(done.is_ok())));
-                while self.writer.step() != Step::Stopped {
+                while self.writer.step() != WriterStep::Stopped {
                     self.now_ms.fetch_add(300, Relaxed);
                 }
                 let is_complete = *result.lock() == Some(true);

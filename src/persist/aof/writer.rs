@@ -25,14 +25,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::persist::LogReader;
-use crate::persist::aof::block::{Running, Stamp, boot_field};
+use crate::persist::aof::block::{RunningChecksum, Stamp, boot_field};
 use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::handle::{
-    AofHandle, AofStatus, DELAYED_MS, NeedsRewrite, Requests, Rotation, Shared, StopRequest, SyncRequest,
+    AofHandle, AofStatus, DELAYED_MS, NeedsRewrite, Requests, Rotation, StopRequest, SyncRequest, WriterShared,
 };
 use crate::persist::aof::manifest::PartType;
-use crate::persist::aof::policy::{AofOptions, Policy};
+use crate::persist::aof::policy::{AofOptions, FsyncPolicy};
 use crate::persist::aof::segment::Tail;
 use crate::persist::aof::sync::{InlineSyncer, Syncer};
 use crate::persist::disk::{DiskFile, write_again_from};
@@ -69,7 +69,7 @@ pub(crate) enum Start {
 
 /// Action of the caller after a step.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum WriterStep {
     /// Make the next step at once.
     Again,
     /// Wait for records, for [`LogReader::wake`], or for a time.
@@ -85,7 +85,7 @@ struct Mark {
     len: u64,
     /// The log position up to which the file has everything.
     position: u64,
-    sum: Running,
+    sum: RunningChecksum,
 }
 
 struct Syncing {
@@ -102,12 +102,12 @@ struct Pause {
 }
 
 pub(crate) struct Writer {
-    shared: Arc<Shared>,
+    shared: Arc<WriterShared>,
     clock: AofClock,
     note_latency: NoteLatency,
     syncer: Box<dyn Syncer>,
     boot: String,
-    policy: Policy,
+    policy: FsyncPolicy,
     has_checksums: bool,
     /// True if the next increment has checksums.
     wants_checksums: bool,
@@ -188,7 +188,7 @@ impl Writer {
         let (requests, policy) = (Mutex::new(Requests::default()), Mutex::new(options.policy));
         let is_stepping = AtomicBool::new(false);
         let (status, flush) = (Mutex::new(status), OnceLock::new());
-        let shared = Shared { reader, dir, requests, status, policy, is_stepping, flush };
+        let shared = WriterShared { reader, dir, requests, status, policy, is_stepping, flush };
         let last_sync_ms = clock().boot_ms;
         let mut writer = Writer {
             shared: Arc::new(shared),
@@ -244,12 +244,12 @@ impl Writer {
     }
 
     /// Performs all work that is possible now.
-    pub(crate) fn step(&mut self) -> Step {
+    pub(crate) fn step(&mut self) -> WriterStep {
         let now = (self.clock)();
         self.take_requests();
         let is_asked = self.stop.is_some() || !self.syncs.is_empty();
         if let Some(pause) = self.pause.as_ref().filter(|pause| now.boot_ms < pause.until_ms && !is_asked) {
-            return Step::Wait(Some(Duration::from_millis(pause.until_ms - now.boot_ms)));
+            return WriterStep::Wait(Some(Duration::from_millis(pause.until_ms - now.boot_ms)));
         }
         let step = match self.work(now) {
             Ok(step) => {
@@ -261,16 +261,16 @@ impl Writer {
             Err(error) => self.pause_after(error, now),
         };
         self.publish();
-        if self.has_ended { Step::Stopped } else { step }
+        if self.has_ended { WriterStep::Stopped } else { step }
     }
 
     /// Writes a block, and takes all steps that follow from it.
-    fn work(&mut self, now: Stamp) -> Result<Step, AofError> {
+    fn work(&mut self, now: Stamp) -> Result<WriterStep, AofError> {
         self.finish_sync()?;
         self.restart_if_asked()?;
         if self.lost.is_some() {
             self.fail_requests(&AofError::NeedsRewrite);
-            return Ok(Step::Wait(None));
+            return Ok(WriterStep::Wait(None));
         }
         let has_written = self.write(now)?;
         self.start_writeback();
@@ -280,9 +280,9 @@ impl Writer {
         self.rotate_if_due();
         self.answer_syncs();
         if self.stop_if_due(now) {
-            return Ok(Step::Stopped);
+            return Ok(WriterStep::Stopped);
         }
-        Ok(if has_written { Step::Again } else { Step::Wait(self.time_to_sync(now)) })
+        Ok(if has_written { WriterStep::Again } else { WriterStep::Wait(self.time_to_sync(now)) })
     }
 
     /// Returns the time after which there is work without any new record.
@@ -290,7 +290,7 @@ impl Writer {
         let due_ms = match &self.syncing {
             Some(syncing) if syncing.is_delayed => return None,
             Some(syncing) => syncing.began_ms + DELAYED_MS + 1,
-            None if self.policy == Policy::EverySec && self.unsynced() > 0 => self.last_sync_ms + SYNC_PERIOD_MS,
+            None if self.policy == FsyncPolicy::EverySec && self.unsynced() > 0 => self.last_sync_ms + SYNC_PERIOD_MS,
             None => return None,
         };
         Some(Duration::from_millis(due_ms.saturating_sub(now.boot_ms)))
@@ -312,11 +312,11 @@ impl Writer {
             return Ok(());
         }
         let is_due = match self.policy {
-            Policy::Always => true,
-            Policy::EverySec => {
+            FsyncPolicy::Always => true,
+            FsyncPolicy::EverySec => {
                 now.boot_ms.saturating_sub(self.last_sync_ms) >= SYNC_PERIOD_MS || self.unsynced() >= UNSYNCED_MAX
             }
-            Policy::No => false,
+            FsyncPolicy::No => false,
         };
         let is_asked = self.rotation_is_reached() || self.stop.is_some() || !self.syncs.is_empty();
         if !self.must_sync && (self.unsynced() == 0 || !(is_due || is_asked)) {
@@ -324,7 +324,7 @@ impl Writer {
         }
         self.last_sync_ms = now.boot_ms;
         let syncing = Syncing { mark: self.written, began_ms: now.boot_ms, is_delayed: false };
-        if self.policy == Policy::Always {
+        if self.policy == FsyncPolicy::Always {
             let begun_ms = (self.clock)().boot_ms;
             let synced = self.file.sync_data();
             self.note_since("aof-fsync-always", begun_ms);
@@ -360,7 +360,7 @@ impl Writer {
             return Err(self.io("sync")(error));
         }
         (self.synced, self.must_sync) = (syncing.mark, false);
-        if self.policy != Policy::No {
+        if self.policy != FsyncPolicy::No {
             self.release(syncing.mark.position);
         }
         self.confirm();
@@ -406,7 +406,7 @@ impl Writer {
         // former policy.
         let policy = shared.policy.lock();
         let safe = match *policy {
-            Policy::Always => Some(self.durable),
+            FsyncPolicy::Always => Some(self.durable),
             // A file that is begun again with all data does not contain any of it yet.
             _ if shared.dir.is_detached() || self.lost == Some(NeedsRewrite::LostPlace) => None,
             _ if !is_whole || self.is_late() => self.confirmed.or(Some(self.durable)),
@@ -423,16 +423,16 @@ impl Writer {
 
     /// Returns true if the disk is so far behind that no more writes may be acknowledged.
     fn is_late(&self) -> bool {
-        self.policy == Policy::EverySec && self.syncing.as_ref().is_some_and(|syncing| syncing.is_delayed)
+        self.policy == FsyncPolicy::EverySec && self.syncing.as_ref().is_some_and(|syncing| syncing.is_delayed)
     }
 
     /// Begins a pause that doubles with each error; requests that wait for a result get this error.
-    fn pause_after(&mut self, error: AofError, now: Stamp) -> Step {
+    fn pause_after(&mut self, error: AofError, now: Stamp) -> WriterStep {
         self.fail_requests(&error);
         let length_ms = self.pause.as_ref().map_or(PAUSE_MIN_MS, |pause| (pause.length_ms * 2).min(PAUSE_MAX_MS));
         self.pause = Some(Pause { until_ms: now.boot_ms + length_ms, length_ms });
         self.shared.status.lock().error = Some(error);
-        Step::Wait(Some(Duration::from_millis(length_ms)))
+        WriterStep::Wait(Some(Duration::from_millis(length_ms)))
     }
 
     /// Updates the shared status.

@@ -8,17 +8,18 @@ use std::sync::mpsc::{Receiver, channel};
 use std::task::Waker;
 use std::time::Duration;
 
-use crate::persist::aof::handle::Done;
+use crate::persist::aof::handle::Completion;
 use crate::persist::aof::sync::Syncer;
 use crate::persist::aof::writer::Rest;
 use crate::persist::aof::{
-    AofDir, AofHandle, AofOptions, NeedsRewrite, Policy, SegmentReader, Stamp, Start, Step, Verdict, Writer, spawn,
+    AofDir, AofHandle, AofOptions, FsyncPolicy, NeedsRewrite, SegmentReader, Stamp, Start, Verdict, Writer, WriterStep,
+    spawn,
 };
 use crate::persist::disk::real::RealDisk;
 use crate::persist::disk::simulated::SimulatedDisk;
-use crate::persist::disk::simulated::faults::{Failure, Faults, Operation, Planned};
+use crate::persist::disk::simulated::faults::{DiskFailure, DiskFaults, DiskOperation, PlannedFaults};
 use crate::persist::disk::{Disk, DiskFile, read_small_file};
-use crate::persist::{Effects, Log, Purpose};
+use crate::persist::{Effects, Log, ReaderPurpose};
 use crate::time::clock::Clock;
 
 /// A writer whose steps a test makes, on a simulated disk.
@@ -33,12 +34,12 @@ struct Stepped {
     tick_ms: Arc<AtomicU64>,
 }
 
-fn options(dir: &Path, policy: Policy) -> AofOptions {
+fn options(dir: &Path, policy: FsyncPolicy) -> AofOptions {
     let (dirname, filename) = ("aof".to_owned(), "a".to_owned());
     AofOptions { dir: dir.to_owned(), dirname, filename, policy, checksums: true, timestamps: false }
 }
 
-fn stepped(policy: Policy) -> Stepped {
+fn stepped(policy: FsyncPolicy) -> Stepped {
     let disk = SimulatedDisk::new(1);
     disk.create_dir(Path::new("/data")).expect("created");
     disk.sync_dir(Path::new("/")).expect("synced");
@@ -51,13 +52,13 @@ fn stepped(policy: Policy) -> Stepped {
         Stamp { wall_ms: now as i64, boot_ms: now, fence: 0, history: None }
     };
     let options = options(Path::new("/data"), policy);
-    let reader = log.reader(Purpose::Copy);
+    let reader = log.reader(ReaderPurpose::Copy);
     let writer = Writer::open(dir.clone(), reader, Start::New, &options, "boot", Box::new(clock)).expect("opened");
     Stepped { handle: writer.handle(), disk, log, dir, writer, now_ms, tick_ms }
 }
 
 /// Returns a callback for a result, and the receiver of the result.
-fn done<T: Send + 'static>() -> (Done<T>, Receiver<Result<T, String>>) {
+fn done<T: Send + 'static>() -> (Completion<T>, Receiver<Result<T, String>>) {
     let (sender, receiver) = channel();
     let done = move |result: Result<T, crate::persist::aof::AofError>| {
         sender.send(result.map_err(|error| error.to_string())).expect("the test waits");
@@ -74,9 +75,9 @@ impl Stepped {
         self.now_ms.fetch_add(ms, Relaxed);
     }
 
-    fn fail(&self, operation: Operation, count: usize, error: Failure) {
-        let planned = vec![Planned { operation: Some(operation), after: 0, count, error }];
-        self.disk.set_faults(Faults { planned, ..Faults::default() });
+    fn fail(&self, operation: DiskOperation, count: usize, error: DiskFailure) {
+        let planned = vec![PlannedFaults { operation: Some(operation), after: 0, count, error }];
+        self.disk.set_faults(DiskFaults { planned, ..DiskFaults::default() });
     }
 
     fn error(&self) -> String {
@@ -110,42 +111,45 @@ fn set(number: usize) -> String {
 
 #[test]
 fn with_always_what_is_written_is_durable_before_it_is_confirmed() {
-    let mut server = stepped(Policy::Always);
+    let mut server = stepped(FsyncPolicy::Always);
     let end = append(&server.log, 1);
     assert!(server.log.wake_when_confirmed(end, 1, Waker::noop()));
-    assert_eq!(server.writer.step(), Step::Again);
+    assert_eq!(server.writer.step(), WriterStep::Again);
     assert!(!server.log.wake_when_confirmed(end, 1, Waker::noop()));
     assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(1)].concat());
-    assert_eq!(server.writer.step(), Step::Wait(None));
+    assert_eq!(server.writer.step(), WriterStep::Wait(None));
     let status = server.handle.status();
     assert_eq!((status.synced, status.written, status.pending), (end, end, 0));
 }
 
 #[test]
 fn with_everysec_a_sync_begins_a_second_after_the_last_one() {
-    let mut server = stepped(Policy::EverySec);
+    let mut server = stepped(FsyncPolicy::EverySec);
     let end = append(&server.log, 1);
     assert!(server.log.wake_when_confirmed(end, 1, Waker::noop()));
-    assert_eq!((server.writer.step(), server.writer.step()), (Step::Again, Step::Wait(Some(Duration::from_secs(1)))));
+    assert_eq!(
+        (server.writer.step(), server.writer.step()),
+        (WriterStep::Again, WriterStep::Wait(Some(Duration::from_secs(1))))
+    );
     assert_eq!(server.log.confirmed(), end, "it is written");
     server.pass(999);
-    assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(1))));
+    assert_eq!(server.writer.step(), WriterStep::Wait(Some(Duration::from_millis(1))));
     assert_eq!((server.handle.status().synced, server.handle.status().written), (0, end));
     server.pass(1);
-    assert_eq!((server.writer.step(), server.handle.status().synced), (Step::Wait(None), end));
+    assert_eq!((server.writer.step(), server.handle.status().synced), (WriterStep::Wait(None), end));
     assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(1)].concat());
     let end = append(&server.log, 2);
     server.pass(5000);
-    assert_eq!((server.writer.step(), server.handle.status().synced), (Step::Again, end));
+    assert_eq!((server.writer.step(), server.handle.status().synced), (WriterStep::Again, end));
 }
 
 #[test]
 fn with_no_nothing_is_synced_before_it_is_asked_for() {
-    let mut server = stepped(Policy::No);
+    let mut server = stepped(FsyncPolicy::No);
     let end = append(&server.log, 1);
-    assert_eq!((server.writer.step(), server.writer.step()), (Step::Again, Step::Wait(None)));
+    assert_eq!((server.writer.step(), server.writer.step()), (WriterStep::Again, WriterStep::Wait(None)));
     server.pass(100_000);
-    assert_eq!((server.writer.step(), server.handle.status().synced), (Step::Wait(None), 0));
+    assert_eq!((server.writer.step(), server.handle.status().synced), (WriterStep::Wait(None), 0));
     let (done, result) = done();
     server.handle.sync(done);
     server.writer.step();
@@ -154,7 +158,7 @@ fn with_no_nothing_is_synced_before_it_is_asked_for() {
 
 #[test]
 fn what_is_for_replicas_alone_at_the_end_of_the_log_counts_as_durable_with_what_is_before_it() {
-    for policy in [Policy::Always, Policy::EverySec, Policy::No] {
+    for policy in [FsyncPolicy::Always, FsyncPolicy::EverySec, FsyncPolicy::No] {
         let mut server = stepped(policy);
         server.log.append_aside(b"*1\r\n$4\r\nPING\r\n");
         append(&server.log, 1);
@@ -162,7 +166,7 @@ fn what_is_for_replicas_alone_at_the_end_of_the_log_counts_as_durable_with_what_
         assert!(server.log.wake_when_confirmed(end, 1, Waker::noop()));
         let (done, result) = done();
         server.handle.sync(done);
-        while server.writer.step() == Step::Again {}
+        while server.writer.step() == WriterStep::Again {}
         assert_eq!((result.try_recv(), server.handle.status().synced), (Ok(Ok(())), end), "{policy:?}");
         assert!(!server.log.wake_when_confirmed(end, 1, Waker::noop()));
         assert_eq!(server.log.kept_len(), 0);
@@ -170,7 +174,7 @@ fn what_is_for_replicas_alone_at_the_end_of_the_log_counts_as_durable_with_what_
         server.log.append_aside(b"*1\r\n$4\r\nPING\r\n");
         let (done, result) = self::done();
         server.handle.stop(false, done);
-        while server.writer.step() == Step::Again {}
+        while server.writer.step() == WriterStep::Again {}
         assert_eq!(result.try_recv(), Ok(Ok(())));
         assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(1)].concat());
     }
@@ -178,21 +182,21 @@ fn what_is_for_replicas_alone_at_the_end_of_the_log_counts_as_durable_with_what_
 
 #[test]
 fn clients_that_wait_are_woken_when_the_policy_changes() {
-    let mut server = stepped(Policy::Always);
+    let mut server = stepped(FsyncPolicy::Always);
     let end = append(&server.log, 1);
     assert!(server.log.wake_when_confirmed(end, 1, Waker::noop()));
-    server.handle.set_policy(Policy::EverySec);
+    server.handle.set_policy(FsyncPolicy::EverySec);
     server.writer.step();
     assert_eq!((server.log.confirmed(), server.handle.status().synced), (end, 0));
-    server.handle.set_policy(Policy::Always);
+    server.handle.set_policy(FsyncPolicy::Always);
     let end = append(&server.log, 2);
     server.writer.step();
     assert_eq!(server.log.confirmed(), end);
     // A policy that the writer never sees has no effect.
-    server.handle.set_policy(Policy::No);
+    server.handle.set_policy(FsyncPolicy::No);
     server.writer.step();
-    server.handle.set_policy(Policy::Always);
-    server.handle.set_policy(Policy::No);
+    server.handle.set_policy(FsyncPolicy::Always);
+    server.handle.set_policy(FsyncPolicy::No);
     server.writer.step();
     let end = append(&server.log, 3);
     server.writer.step();
@@ -215,7 +219,7 @@ impl Syncer for SlowSyncer {
 
 #[test]
 fn a_slow_sync_does_not_delay_writing_and_counts_once() {
-    let mut server = stepped(Policy::EverySec);
+    let mut server = stepped(FsyncPolicy::EverySec);
     let finish = Arc::new(AtomicU64::new(0));
     server.writer.set_syncer(Box::new(SlowSyncer(finish.clone(), None)));
     let first = append(&server.log, 1);
@@ -223,7 +227,7 @@ fn a_slow_sync_does_not_delay_writing_and_counts_once() {
     server.writer.step();
     assert!(server.handle.status().is_syncing);
     let second = append(&server.log, 2);
-    assert_eq!((server.writer.step(), server.handle.status().written), (Step::Again, second));
+    assert_eq!((server.writer.step(), server.handle.status().written), (WriterStep::Again, second));
     for (ms, delayed) in [(2000, 0), (1, 1), (3000, 1)] {
         server.pass(ms);
         server.writer.step();
@@ -237,7 +241,7 @@ fn a_slow_sync_does_not_delay_writing_and_counts_once() {
 
 #[test]
 fn nothing_is_confirmed_while_a_sync_is_late_by_more_than_two_seconds() {
-    let mut server = stepped(Policy::EverySec);
+    let mut server = stepped(FsyncPolicy::EverySec);
     let finish = Arc::new(AtomicU64::new(0));
     server.writer.set_syncer(Box::new(SlowSyncer(finish.clone(), None)));
     append(&server.log, 1);
@@ -248,7 +252,7 @@ fn nothing_is_confirmed_while_a_sync_is_late_by_more_than_two_seconds() {
     server.writer.step();
     assert_eq!(server.log.confirmed(), before);
     server.pass(1);
-    assert_eq!(server.writer.step(), Step::Wait(None));
+    assert_eq!(server.writer.step(), WriterStep::Wait(None));
     let after = append(&server.log, 3);
     server.writer.step();
     let status = server.handle.status();
@@ -260,7 +264,7 @@ fn nothing_is_confirmed_while_a_sync_is_late_by_more_than_two_seconds() {
 
 #[test]
 fn a_worker_writes_what_is_logged_and_has_the_thread_look_when_a_sync_will_be_due() {
-    for (policy, rest) in [(Policy::EverySec, Rest::IsForThread), (Policy::No, Rest::Nothing)] {
+    for (policy, rest) in [(FsyncPolicy::EverySec, Rest::IsForThread), (FsyncPolicy::No, Rest::Nothing)] {
         let mut server = stepped(policy);
         append(&server.log, 1);
         let end = server.log.append_aside(b"*1\r\n$4\r\nPING\r\n");
@@ -271,7 +275,7 @@ fn a_worker_writes_what_is_logged_and_has_the_thread_look_when_a_sync_will_be_du
         append(&server.log, 2);
         assert_eq!(server.writer.write_for_worker(), Rest::Nothing, "the thread looks then");
     }
-    let mut server = stepped(Policy::Always);
+    let mut server = stepped(FsyncPolicy::Always);
     append(&server.log, 1);
     assert_eq!((server.writer.write_for_worker(), server.handle.status().written), (Rest::IsOfThread, 0));
 }
@@ -283,7 +287,7 @@ fn a_worker_writes_nothing_where_that_could_take_long() {
         append(&server.log, 1);
         assert_eq!((server.writer.write_for_worker(), server.handle.status().written), (Rest::IsForThread, before));
     };
-    let mut server = stepped(Policy::EverySec);
+    let mut server = stepped(FsyncPolicy::EverySec);
     let finish = Arc::new(AtomicU64::new(0));
     server.writer.set_syncer(Box::new(SlowSyncer(finish.clone(), None)));
     append(&server.log, 0);
@@ -291,7 +295,7 @@ fn a_worker_writes_nothing_where_that_could_take_long() {
     server.writer.step();
     refused(&mut server); // a sync is under way
     finish.store(1, Relaxed);
-    while server.writer.step() == Step::Again {}
+    while server.writer.step() == WriterStep::Again {}
     // Each look at the clock takes this long.
     server.tick_ms.store(5, Relaxed);
     append(&server.log, 1);
@@ -303,49 +307,53 @@ fn a_worker_writes_nothing_where_that_could_take_long() {
     server.log.append(&mut Effects::one(0, &[b"SET", b"large", &vec![0; 1 << 20]]));
     refused(&mut server); // there is much
     finish.store(1, Relaxed);
-    while server.writer.step() == Step::Again {}
-    server.handle.set_policy(Policy::Always);
+    while server.writer.step() == WriterStep::Again {}
+    server.handle.set_policy(FsyncPolicy::Always);
     refused(&mut server); // another policy was asked for
 }
 
 #[test]
 fn a_full_disk_leaves_nothing_torn_and_is_recovered_from() {
-    let mut server = stepped(Policy::Always);
+    let mut server = stepped(FsyncPolicy::Always);
     append(&server.log, 1);
     server.writer.step();
     let len = server.handle.status().current_size;
-    server.disk.set_faults(Faults { capacity: Some(len + 250), ..Faults::default() });
+    server.disk.set_faults(DiskFaults { capacity: Some(len + 250), ..DiskFaults::default() });
     (2..8).for_each(|number| _ = append(&server.log, number));
     let end = append(&server.log, 8);
-    assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(100))));
+    assert_eq!(server.writer.step(), WriterStep::Wait(Some(Duration::from_millis(100))));
     assert!(server.error().starts_with("cannot write to /data/aof/a.1.incr.aof: No space left on device"));
     assert_eq!((server.handle.status().pending > 0, server.log.confirmed() < end), (true, true));
-    assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(100))), "not before the pause is over");
+    assert_eq!(
+        server.writer.step(),
+        WriterStep::Wait(Some(Duration::from_millis(100))),
+        "not before the pause is over"
+    );
     for pause in [200, 400, 800, 1000, 1000] {
         server.pass(1000);
-        assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(pause))));
+        assert_eq!(server.writer.step(), WriterStep::Wait(Some(Duration::from_millis(pause))));
     }
-    server.disk.set_faults(Faults::default());
+    server.disk.set_faults(DiskFaults::default());
     server.pass(1000);
-    assert_eq!((server.writer.step(), server.error(), server.log.confirmed()), (Step::Again, String::new(), end));
+    assert_eq!((server.writer.step(), server.error(), server.log.confirmed()), (WriterStep::Again, String::new(), end));
     let expected: String = [SELECT.to_owned()].into_iter().chain((1..9).map(set)).collect();
     assert_eq!(server.commands(&server.disk.power_cut()), expected);
 }
 
 #[test]
 fn after_a_failed_sync_the_same_records_are_written_again() {
-    for policy in [Policy::Always, Policy::EverySec] {
+    for policy in [FsyncPolicy::Always, FsyncPolicy::EverySec] {
         let mut server = stepped(policy);
         let end = append(&server.log, 1);
-        server.fail(Operation::Sync, 2, Failure::Io);
+        server.fail(DiskOperation::Sync, 2, DiskFailure::Io);
         server.pass(1000);
-        assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(100))));
+        assert_eq!(server.writer.step(), WriterStep::Wait(Some(Duration::from_millis(100))));
         assert!(server.error().starts_with("cannot sync /data/aof/a.1.incr.aof: Input/output error"));
         assert_eq!((server.handle.status().synced, server.handle.status().written), (0, 0));
         server.pass(100);
-        assert_eq!(server.writer.step(), Step::Wait(Some(Duration::from_millis(200))));
+        assert_eq!(server.writer.step(), WriterStep::Wait(Some(Duration::from_millis(200))));
         server.pass(200);
-        assert_eq!((server.writer.step(), server.handle.status().synced), (Step::Again, end));
+        assert_eq!((server.writer.step(), server.handle.status().synced), (WriterStep::Again, end));
         assert_eq!(server.error(), "");
         assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(1)].concat());
     }
@@ -353,10 +361,10 @@ fn after_a_failed_sync_the_same_records_are_written_again() {
 
 #[test]
 fn a_file_whose_content_is_unknown_after_a_failed_sync_is_written_anew() {
-    let mut server = stepped(Policy::No);
+    let mut server = stepped(FsyncPolicy::No);
     append(&server.log, 1);
     server.writer.step();
-    server.fail(Operation::Sync, 1, Failure::Io);
+    server.fail(DiskOperation::Sync, 1, DiskFailure::Io);
     let (sync, synced) = done();
     server.handle.sync(sync);
     server.writer.step();
@@ -364,7 +372,7 @@ fn a_file_whose_content_is_unknown_after_a_failed_sync_is_written_anew() {
     assert_eq!(server.handle.status().needs_rewrite, Some(NeedsRewrite::UnknownContent));
     append(&server.log, 2);
     server.pass(1000);
-    assert_eq!(server.writer.step(), Step::Wait(None), "nothing is written to it");
+    assert_eq!(server.writer.step(), WriterStep::Wait(None), "nothing is written to it");
     let (restart, restarted) = done();
     let position = server.handle.restart(restart);
     assert_eq!(position, server.log.end());
@@ -386,7 +394,7 @@ fn a_file_whose_content_is_unknown_after_a_failed_sync_is_written_anew() {
 
 #[test]
 fn a_new_increment_begins_at_its_position_with_the_database() {
-    let mut server = stepped(Policy::EverySec);
+    let mut server = stepped(FsyncPolicy::EverySec);
     append(&server.log, 1);
     let (rotate, rotated) = done();
     let position = server.handle.rotate(rotate);
@@ -394,7 +402,7 @@ fn a_new_increment_begins_at_its_position_with_the_database() {
     server.handle.rotate(again);
     assert_eq!(refused.try_recv(), Ok(Err("another request is not done yet".to_owned())));
     let end = append(&server.log, 2);
-    assert_eq!((server.writer.step(), server.writer.step()), (Step::Again, Step::Again));
+    assert_eq!((server.writer.step(), server.writer.step()), (WriterStep::Again, WriterStep::Again));
     assert_eq!((rotated.try_recv(), server.handle.status().synced), (Ok(Ok(2)), position));
     assert_eq!(server.handle.status().written, end);
     let files =
@@ -404,7 +412,7 @@ fn a_new_increment_begins_at_its_position_with_the_database() {
 
 #[test]
 fn a_torn_block_that_was_cut_does_not_come_back_before_the_next_increment() {
-    let mut server = stepped(Policy::EverySec);
+    let mut server = stepped(FsyncPolicy::EverySec);
     let finish = Arc::new(AtomicU64::new(0));
     server.writer.set_syncer(Box::new(SlowSyncer(finish.clone(), None)));
     append(&server.log, 1);
@@ -412,14 +420,14 @@ fn a_torn_block_that_was_cut_does_not_come_back_before_the_next_increment() {
     server.writer.step();
     // While the disk syncs, it becomes full in the middle of a block, which is synced with the rest.
     let len = server.handle.status().current_size;
-    server.disk.set_faults(Faults { capacity: Some(len + 50), ..Faults::default() });
+    server.disk.set_faults(DiskFaults { capacity: Some(len + 50), ..DiskFaults::default() });
     let (rotate, rotated) = done();
     append(&server.log, 2);
     server.writer.step();
     finish.store(1, Relaxed);
     server.pass(1000);
     server.writer.step();
-    server.disk.set_faults(Faults::default());
+    server.disk.set_faults(DiskFaults::default());
     server.handle.rotate(rotate);
     for _ in 0..6 {
         server.pass(1000);
@@ -435,8 +443,8 @@ fn a_torn_block_that_was_cut_does_not_come_back_before_the_next_increment() {
 
 #[test]
 fn an_increment_that_cannot_be_created_leaves_the_present_one() {
-    let mut server = stepped(Policy::Always);
-    server.fail(Operation::Create, 1, Failure::Full);
+    let mut server = stepped(FsyncPolicy::Always);
+    server.fail(DiskOperation::Create, 1, DiskFailure::Full);
     let (rotate, rotated) = done::<u64>();
     server.handle.rotate(rotate);
     append(&server.log, 1);
@@ -452,16 +460,16 @@ fn an_increment_that_cannot_be_created_leaves_the_present_one() {
 
 #[test]
 fn a_writer_that_is_stopped_completes_the_file_and_refuses_requests() {
-    let mut server = stepped(Policy::No);
+    let mut server = stepped(FsyncPolicy::No);
     append(&server.log, 1);
-    server.fail(Operation::Write, 1, Failure::Full);
+    server.fail(DiskOperation::Write, 1, DiskFailure::Full);
     let (stop, stopped) = done();
     server.handle.stop(false, stop);
     server.writer.step();
     assert!(matches!(stopped.try_recv(), Ok(Err(_))), "it goes on after an error");
     let (stop, stopped) = done();
     server.handle.stop(false, stop);
-    assert_eq!((server.writer.step(), stopped.try_recv()), (Step::Stopped, Ok(Ok(()))));
+    assert_eq!((server.writer.step(), stopped.try_recv()), (WriterStep::Stopped, Ok(Ok(()))));
     assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(1)].concat());
     let (sync, refused) = done();
     server.handle.sync(sync);
@@ -475,18 +483,18 @@ fn a_writer_that_is_stopped_completes_the_file_and_refuses_requests() {
 
 #[test]
 fn a_writer_that_is_forced_to_stop_does_so_in_any_case() {
-    let mut server = stepped(Policy::Always);
+    let mut server = stepped(FsyncPolicy::Always);
     append(&server.log, 1);
-    server.fail(Operation::Write, usize::MAX, Failure::Full);
+    server.fail(DiskOperation::Write, usize::MAX, DiskFailure::Full);
     let (stop, stopped) = done();
     server.handle.stop(true, stop);
-    assert_eq!(server.writer.step(), Step::Stopped);
+    assert_eq!(server.writer.step(), WriterStep::Stopped);
     assert!(matches!(stopped.try_recv(), Ok(Err(_))));
     assert_eq!(server.log.confirmed(), 0, "nobody is told that it is durable");
 }
 
 /// Starts a writer with its threads on a real disk.
-fn start(path: &Path, policy: Policy, log: &Arc<Log>) -> (AofHandle, std::thread::JoinHandle<()>, Arc<AofDir>) {
+fn start(path: &Path, policy: FsyncPolicy, log: &Arc<Log>) -> (AofHandle, std::thread::JoinHandle<()>, Arc<AofDir>) {
     let dir = Arc::new(AofDir::open(Arc::new(RealDisk), path, "aof", "a", true).expect("opened"));
     let start = match dir.increment() {
         Some(path) => {
@@ -497,7 +505,7 @@ fn start(path: &Path, policy: Policy, log: &Arc<Log>) -> (AofHandle, std::thread
     };
     let options = AofOptions { timestamps: true, ..options(path, policy) };
     let clock = || Stamp { wall_ms: 1_700_000_000_000, boot_ms: 0, fence: 0, history: None };
-    let reader = log.reader(Purpose::Copy);
+    let reader = log.reader(ReaderPurpose::Copy);
     let boot = RealDisk.boot_id(&Clock::system()).unwrap_or_default();
     let writer = Writer::open(dir.clone(), reader, start, &options, &boot, Box::new(clock)).expect("opened");
     let handle = writer.handle();
@@ -508,7 +516,7 @@ fn start(path: &Path, policy: Policy, log: &Arc<Log>) -> (AofHandle, std::thread
 fn threads_write_and_sync_a_real_file_over_several_starts() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut expected, mut number) = (String::new(), 0);
-    for policy in [Policy::Always, Policy::EverySec, Policy::No, Policy::Always] {
+    for policy in [FsyncPolicy::Always, FsyncPolicy::EverySec, FsyncPolicy::No, FsyncPolicy::Always] {
         let log = Arc::new(Log::default());
         let (handle, thread, dir) = start(directory.path(), policy, &log);
         expected.push_str(SELECT);
@@ -536,7 +544,7 @@ fn threads_write_and_sync_a_real_file_over_several_starts() {
 fn a_real_file_cut_at_each_of_its_last_bytes_gives_its_whole_records() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = Arc::new(Log::default());
-    let (handle, thread, dir) = start(directory.path(), Policy::Always, &log);
+    let (handle, thread, dir) = start(directory.path(), FsyncPolicy::Always, &log);
     for number in 0..6 {
         append(&log, number);
         let (sync, synced) = done();
@@ -566,7 +574,7 @@ fn a_real_file_cut_at_each_of_its_last_bytes_gives_its_whole_records() {
 fn redis_check_aof_finds_no_fault_in_a_file_with_headers_and_timestamps() {
     let directory = tempfile::tempdir().expect("a directory");
     let log = Arc::new(Log::default());
-    let (handle, thread, dir) = start(directory.path(), Policy::EverySec, &log);
+    let (handle, thread, dir) = start(directory.path(), FsyncPolicy::EverySec, &log);
     (0..100).for_each(|number| _ = append(&log, number));
     let (stop, stopped) = done();
     handle.stop(false, stop);

@@ -44,10 +44,15 @@ impl Appended {
     }
 
     /// Waits for a wakeup, by `awaited` appends too, for at most `timeout` if there is one.
-    pub(super) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>, awaited: Option<Awaited>, timeout: Option<Duration>) {
+    pub(super) fn wait<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        awaited: Option<AwaitedAppends>,
+        timeout: Option<Duration>,
+    ) {
         let count = awaited.map(|awaited| match awaited {
-            Awaited::Every => &self.sleeping,
-            Awaited::Foreign => &self.sleeping_for_foreign,
+            AwaitedAppends::Every => &self.sleeping,
+            AwaitedAppends::Foreign => &self.sleeping_for_foreign,
         });
         if let Some(count) = count {
             count.fetch_add(1, Relaxed);
@@ -64,7 +69,7 @@ impl Appended {
 
 /// The appends that end a wait.
 #[derive(Clone, Copy)]
-pub(super) enum Awaited {
+pub(super) enum AwaitedAppends {
     Every,
     /// Appends by threads that do not do the reader's work.
     Foreign,

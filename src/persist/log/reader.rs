@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::persist::log::{Awaited, Flush, Log, LostPlace, Place, Purpose, Records};
+use crate::persist::log::{AwaitedAppends, Flush, Log, LostPlace, Place, ReaderPurpose, Records};
 
 /// A reader of a log. Dropping the reader removes it from the log.
 pub struct LogReader {
@@ -18,7 +18,7 @@ pub struct LogReader {
 impl Log {
     /// Adds a reader that begins at the end. It knows no database, so the next command selects one. Its records belong
     /// to a copy of the present data if the gate is held exclusively.
-    pub(crate) fn reader(self: &Arc<Self>, purpose: Purpose) -> LogReader {
+    pub(crate) fn reader(self: &Arc<Self>, purpose: ReaderPurpose) -> LogReader {
         let mut records = self.records.lock();
         let position = records.cut();
         self.add_reader(&mut records, position, purpose)
@@ -29,7 +29,7 @@ impl Log {
     pub(crate) fn resume(self: &Arc<Self>, position: u64) -> Option<LogReader> {
         let mut records = self.records.lock();
         let is_kept = records.is_read() && (records.chunks.start()..=records.chunks.end()).contains(&position);
-        is_kept.then(|| self.add_reader(&mut records, position, Purpose::Replicate))
+        is_kept.then(|| self.add_reader(&mut records, position, ReaderPurpose::Replicate))
     }
 
     /// Adds a reader for a replica whose records are not kept any more: the reader begins with the first record that is
@@ -37,11 +37,11 @@ impl Log {
     pub(crate) fn resume_late(self: &Arc<Self>) -> LogReader {
         let mut records = self.records.lock();
         let position = records.boundaries.behind(records.chunks.start(), 0);
-        self.add_reader(&mut records, position, Purpose::Replicate)
+        self.add_reader(&mut records, position, ReaderPurpose::Replicate)
     }
 
-    fn add_reader(self: &Arc<Self>, records: &mut Records, position: u64, purpose: Purpose) -> LogReader {
-        let confirmed = (purpose == Purpose::Confirm).then_some(position);
+    fn add_reader(self: &Arc<Self>, records: &mut Records, position: u64, purpose: ReaderPurpose) -> LogReader {
+        let confirmed = (purpose == ReaderPurpose::Confirm).then_some(position);
         let place = Place { position, purpose, confirmed, is_lost: false, is_woken: false, has_foreign: false };
         let free = records.readers.iter().position(Option::is_none);
         let number = free.unwrap_or_else(|| {
@@ -215,7 +215,7 @@ impl LogReader {
         let (is_flushed, end) = (records.flushed == Some(self.number), records.chunks.end());
         let has_records = |place: &Place| position.is_some_and(|from| end > from && (!is_flushed || place.has_foreign));
         if !records.readers[self.number].is_none_or(|place| place.is_woken || has_records(&place)) {
-            let awaited = if is_flushed { Awaited::Foreign } else { Awaited::Every };
+            let awaited = if is_flushed { AwaitedAppends::Foreign } else { AwaitedAppends::Every };
             self.log.appended.wait(&mut records, position.map(|_| awaited), timeout);
         }
         if let Some(place) = &mut records.readers[self.number] {
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn records_are_read_whole_and_again_until_they_are_released() {
         let log = Arc::new(Log::default());
-        let reader = log.reader(Purpose::Copy);
+        let reader = log.reader(ReaderPurpose::Copy);
         let large = append(&log, 300_000);
         let ends: Vec<u64> = (0..1000).map(|number| append(&log, 50 + number % 7)).collect();
         let first = records(&reader, 0, 1000).expect("its place");
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn no_records_are_read_beyond_a_cut_before_it_is_passed_and_the_next_command_selects_its_database() {
         let log = Arc::new(Log::default());
-        let (reader, other) = (log.reader(Purpose::Copy), log.reader(Purpose::Copy));
+        let (reader, other) = (log.reader(ReaderPurpose::Copy), log.reader(ReaderPurpose::Copy));
         append(&log, 10);
         let cut = reader.cut();
         append(&log, 10);
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn a_reader_that_has_lost_its_place_begins_again_at_the_end_and_takes_no_confirmation_back() {
         let log = Arc::new(Log::with_limit(10_000));
-        let reader = log.reader(Purpose::Confirm);
+        let reader = log.reader(ReaderPurpose::Confirm);
         let first = append(&log, 10);
         reader.confirm(first);
         (0..100).for_each(|_| _ = append(&log, 1000));
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn a_reader_begins_and_ceases_to_confirm() {
         let log = Arc::new(Log::default());
-        let reader = log.reader(Purpose::Copy);
+        let reader = log.reader(ReaderPurpose::Copy);
         let end = append(&log, 10);
         assert!(log.is_confirmed());
         reader.set_confirmed(Some(3));
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn a_waiting_reader_is_woken_by_a_record_and_by_another_thread() {
         let log = Arc::new(Log::default());
-        let reader = Arc::new(log.reader(Purpose::Copy));
+        let reader = Arc::new(log.reader(ReaderPurpose::Copy));
         reader.wake();
         reader.wait(Some(0), None); // woken before
         let other = reader.clone();
@@ -415,7 +415,7 @@ mod tests {
     fn what_is_for_replicas_alone_is_read_by_them_and_passed_over_by_others() {
         const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
         let log = Arc::new(Log::default());
-        let (file, replica) = (log.reader(Purpose::Copy), log.reader(Purpose::Replicate));
+        let (file, replica) = (log.reader(ReaderPurpose::Copy), log.reader(ReaderPurpose::Replicate));
         log.append_aside(PING);
         let first = append(&log, 10);
         log.append_aside(PING);
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn a_task_is_woken_by_the_next_record() {
         let log = Arc::new(Log::default());
-        let reader = log.reader(Purpose::Replicate);
+        let reader = log.reader(ReaderPurpose::Replicate);
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
         let cx = Context::from_waker(&waker);
@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn who_waits_for_a_position_of_a_former_log_is_woken_and_waits_no_more_for_it() {
         let log = Arc::new(Log::default());
-        let _file = log.reader(Purpose::Confirm);
+        let _file = log.reader(ReaderPurpose::Confirm);
         let (near, far) = (append(&log, 10), append(&log, 10_000));
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
@@ -488,11 +488,11 @@ mod tests {
     #[test]
     fn positions_go_on_where_a_former_log_ended() {
         let log = Arc::new(Log::default());
-        let former = log.reader(Purpose::Copy);
+        let former = log.reader(ReaderPurpose::Copy);
         append(&log, 10);
         log.continue_at(5000, 3);
         assert_eq!((former.read(), log.copied_db()), (Err(LostPlace), Some(3)));
-        let reader = log.reader(Purpose::Replicate);
+        let reader = log.reader(ReaderPurpose::Replicate);
         assert_eq!((reader.position(), log.end(), former.restart()), (5000, 5000, 5000));
         let end = log.append_copy(b"*2\r\n$6\r\nSELECT\r\n$1\r\n4\r\n", 4);
         assert_eq!(reader.read_all().map(|read| read.len() as u64), Ok(end - 5000));

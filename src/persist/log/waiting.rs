@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 /// The clients that wait for a confirmation, by number.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct ConfirmationWaiters {
     clients: Mutex<HashMap<u64, Client>>,
     /// Number of tickets so far.
     tickets: AtomicU64,
@@ -22,12 +22,12 @@ struct Client {
 }
 
 /// A number for a task that waits and is no client; its wait ends once the ticket is dropped.
-pub(super) struct Ticket<'w> {
-    waiting: &'w Waiting,
+pub(super) struct WaitNumber<'w> {
+    waiting: &'w ConfirmationWaiters,
     pub(super) number: u64,
 }
 
-impl Waiting {
+impl ConfirmationWaiters {
     /// Has a client wait for a position unless it is confirmed; returns true if the client waits.
     pub(super) fn add(&self, client: u64, position: u64, waker: &Waker, confirmed: &AtomicU64) -> bool {
         let mut clients = self.clients.lock();
@@ -74,12 +74,12 @@ impl Waiting {
     }
 
     /// Returns a number that no client has: clients' numbers rise from one.
-    pub(super) fn ticket(&self) -> Ticket<'_> {
-        Ticket { waiting: self, number: u64::MAX - self.tickets.fetch_add(1, Relaxed) }
+    pub(super) fn ticket(&self) -> WaitNumber<'_> {
+        WaitNumber { waiting: self, number: u64::MAX - self.tickets.fetch_add(1, Relaxed) }
     }
 }
 
-impl Drop for Ticket<'_> {
+impl Drop for WaitNumber<'_> {
     fn drop(&mut self) {
         self.waiting.remove(self.number);
     }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn clients_that_wait_for_too_long_are_found() {
-        let (waiting, confirmed) = (Waiting::default(), AtomicU64::new(0));
+        let (waiting, confirmed) = (ConfirmationWaiters::default(), AtomicU64::new(0));
         let waits = |client, position| waiting.add(client, position, Waker::noop(), &confirmed);
         assert!(waits(1, 10) && waiting.overdue(1000, 5000).is_empty());
         assert!(waits(2, 20) && waiting.overdue(3000, 5000).is_empty());
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_ticket_that_is_dropped_waits_no_longer() {
-        let (waiting, confirmed) = (Waiting::default(), AtomicU64::new(0));
+        let (waiting, confirmed) = (ConfirmationWaiters::default(), AtomicU64::new(0));
         let (one, other) = (waiting.ticket(), waiting.ticket());
         assert!(waiting.add(one.number, 10, Waker::noop(), &confirmed));
         assert!(waiting.add(other.number, 10, Waker::noop(), &confirmed));

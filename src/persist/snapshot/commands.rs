@@ -8,12 +8,12 @@ mod elements;
 mod stream;
 
 use crate::memory::marked::MarkedBytes;
-use crate::persist::snapshot::commands::elements::Elements;
+use crate::persist::snapshot::commands::elements::ElementsWriter;
 use crate::rdb::file::{KeyMeta, RetiredFence};
 use crate::resp::{begin_word, write_command, write_select, write_word, write_words};
 use crate::store::entry::Entry;
-use crate::store::value::{Element, RecordBody, WriteElement};
-use crate::store::{Node, ValueRef, lock_text};
+use crate::store::value::{RecordBody, WalkedElement, WriteElement};
+use crate::store::{ListNode, ValueRef, lock_text};
 
 /// Appends the command that loads a library of functions.
 pub(super) fn library(out: &mut Vec<u8>, code: &[u8]) {
@@ -43,19 +43,19 @@ pub(super) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta<'_>) {
             }
         }
         ValueRef::Set(set) => {
-            let members = Elements::new(key, b"SADD", set.len());
-            set.iter().for_each(|member| members.write(Element::Member(member), out));
+            let members = ElementsWriter::new(key, b"SADD", set.len());
+            set.iter().for_each(|member| members.write(WalkedElement::Member(member), out));
         }
         ValueRef::SortedSet(set) => {
-            let members = Elements::new(key, b"ZADD", set.len());
+            let members = ElementsWriter::new(key, b"ZADD", set.len());
             for (member, score) in set.iter() {
-                member.with_text(|member| members.write(Element::Scored(member, score.get()), out));
+                member.with_text(|member| members.write(WalkedElement::Scored(member, score.get()), out));
             }
         }
         ValueRef::Hash(hash) => {
-            let fields = Elements::new(key, b"HMSET", hash.len());
+            let fields = ElementsWriter::new(key, b"HMSET", hash.len());
             hash.for_each_timed(|field, value, deadline| {
-                field.with(|field| value.with(|value| fields.write(Element::Field(field, value, deadline), out)));
+                field.with(|field| value.with(|value| fields.write(WalkedElement::Field(field, value, deadline), out)));
             });
         }
         ValueRef::Stream(stream) => {
@@ -76,17 +76,17 @@ pub(super) fn large_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta<'_>) -
             let text = entry.long_text()?;
             begin_text(out, &key, text.bytes().len(), meta);
             end_text(&mut tail, &key, meta);
-            let append = |element: Element<'_>, out: &mut MarkedBytes| {
-                if let Element::Piece(bytes) = element {
+            let append = |element: WalkedElement<'_>, out: &mut MarkedBytes| {
+                if let WalkedElement::Piece(bytes) = element {
                     out.extend_from_slice(bytes);
                 }
             };
             return Some(RecordBody { elements: text.pieces(), write: Box::new(append), tail: tail.into() });
         }
         ValueRef::List(list) => (list.nodes().len(), Box::new(move |element, out| elements::push(out, &key, element))),
-        ValueRef::Set(set) => (set.len(), Elements::new(key, b"SADD", set.len()).into_writer()),
-        ValueRef::SortedSet(set) => (set.len(), Elements::new(key, b"ZADD", set.len()).into_writer()),
-        ValueRef::Hash(hash) => (hash.len(), Elements::new(key, b"HMSET", hash.len()).into_writer()),
+        ValueRef::Set(set) => (set.len(), ElementsWriter::new(key, b"SADD", set.len()).into_writer()),
+        ValueRef::SortedSet(set) => (set.len(), ElementsWriter::new(key, b"ZADD", set.len()).into_writer()),
+        ValueRef::Hash(hash) => (hash.len(), ElementsWriter::new(key, b"HMSET", hash.len()).into_writer()),
         ValueRef::Stream(stream) => {
             stream::begin(out, &key, stream);
             stream::end(&mut tail, &key, stream);
@@ -126,9 +126,9 @@ fn expire(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta<'_>) {
     }
 }
 
-fn element_of(node: Node<'_>) -> Element<'_> {
+fn element_of(node: ListNode<'_>) -> WalkedElement<'_> {
     match node {
-        Node::Plain(text) => Element::Plain(text),
-        Node::Packed(elements, count) => Element::Packed(elements, count),
+        ListNode::Plain(text) => WalkedElement::Plain(text),
+        ListNode::Packed(elements, count) => WalkedElement::Packed(elements, count),
     }
 }

@@ -8,53 +8,53 @@ use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Form {
+pub(crate) enum SnapshotForm {
     /// The records of an RDB file, of a version, with a checksum if the flag is set.
     File(FileOptions, bool),
     Commands,
 }
 
-impl Form {
+impl SnapshotForm {
     /// Returns the version up to which an RDB file may use types; 0 for commands.
     pub(crate) fn version(self) -> u16 {
         match self {
-            Form::File(options, _) => options.version,
-            Form::Commands => 0,
+            SnapshotForm::File(options, _) => options.version,
+            SnapshotForm::Commands => 0,
         }
     }
 
     /// Returns true if the file ends with a checksum.
     pub(super) fn has_checksum(self) -> bool {
-        matches!(self, Form::File(_, true))
+        matches!(self, SnapshotForm::File(_, true))
     }
 
     pub(super) fn select(self, out: &mut MarkedBytes, db: usize) {
         match self {
-            Form::File(..) => file::select(out, db),
-            Form::Commands => write_select(out, db),
+            SnapshotForm::File(..) => file::select(out, db),
+            SnapshotForm::Commands => write_select(out, db),
         }
     }
 
     pub(crate) fn library(self, out: &mut MarkedBytes, code: &[u8]) {
         match self {
-            Form::File(options, _) => file::library(out, code, options),
-            Form::Commands => commands::library(out, code),
+            SnapshotForm::File(options, _) => file::library(out, code, options),
+            SnapshotForm::Commands => commands::library(out, code),
         }
     }
 
     /// Appends the fence of a removed key.
     pub(super) fn retired_fence(self, out: &mut MarkedBytes, retired: &RetiredFence<&[u8]>) {
         match self {
-            Form::File(..) => file::retired_fence(out, retired),
-            Form::Commands => commands::retired_fence(out, retired),
+            SnapshotForm::File(..) => file::retired_fence(out, retired),
+            SnapshotForm::Commands => commands::retired_fence(out, retired),
         }
     }
 
     /// Appends a key; returns the lowest version of a file that may contain it.
     pub(super) fn entry(self, out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>) -> u16 {
         match self {
-            Form::File(options, _) => file::entry(out, entry, meta, options),
-            Form::Commands => {
+            SnapshotForm::File(options, _) => file::entry(out, entry, meta, options),
+            SnapshotForm::Commands => {
                 commands::entry(out, entry, meta);
                 0
             }
@@ -70,8 +70,8 @@ impl Form {
         meta: KeyMeta<'_>,
     ) -> Option<(u16, RecordBody)> {
         match self {
-            Form::File(options, _) => file::large_entry(out, entry, meta, options),
-            Form::Commands => Some((0, commands::large_entry(out, entry, meta)?)),
+            SnapshotForm::File(options, _) => file::large_entry(out, entry, meta, options),
+            SnapshotForm::Commands => Some((0, commands::large_entry(out, entry, meta)?)),
         }
     }
 
@@ -80,8 +80,8 @@ impl Form {
     pub(super) fn text_entry(self, out: &mut MarkedBytes, entry: &Entry, len: usize, meta: KeyMeta<'_>) -> Vec<u8> {
         let mut tail = Vec::new();
         match self {
-            Form::File(options, _) => file::text_entry(out, entry, meta, options),
-            Form::Commands => {
+            SnapshotForm::File(options, _) => file::text_entry(out, entry, meta, options),
+            SnapshotForm::Commands => {
                 commands::begin_text(out, entry.key(), len, meta);
                 commands::end_text(&mut tail, entry.key(), meta);
             }
@@ -91,8 +91,8 @@ impl Form {
 
     pub(super) fn string(self, out: &mut MarkedBytes, text: &[u8]) {
         match self {
-            Form::File(options, _) => file::string(out, text, options),
-            Form::Commands => out.extend_from_slice(text),
+            SnapshotForm::File(options, _) => file::string(out, text, options),
+            SnapshotForm::Commands => out.extend_from_slice(text),
         }
     }
 }

@@ -19,7 +19,7 @@ const PART_LEN: usize = 256 << 10;
 
 /// A queue of records, in parts.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct RecordQueue {
     state: Mutex<State>,
     /// Wakeup of the thread that takes parts.
     filled: Condvar,
@@ -43,7 +43,7 @@ struct State {
     is_closed: bool,
 }
 
-impl Queue {
+impl RecordQueue {
     /// Adds records that begin with the selection of their database; returns the number of queued bytes.
     pub(super) fn push(&self, bytes: MarkedBytes, keys: u64) -> usize {
         let mut state = self.state.lock();
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn records_come_out_in_order_and_whole_and_their_end_is_told() {
-        let queue = Queue::default();
+        let queue = RecordQueue::default();
         let long = vec![b'x'; PART_LEN];
         for (bytes, keys) in [(b"ab".to_vec(), 1), (long.clone(), 2), (b"cd".to_vec(), 1), (Vec::new(), 0)] {
             queue.push(bytes.into(), keys);
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_makes_the_walk_wait_until_records_are_taken_or_nobody_takes_any() {
-        let queue = Queue::default();
+        let queue = RecordQueue::default();
         while queue.state.lock().len < ROOM {
             queue.push(vec![0; PART_LEN].into(), 1);
         }

@@ -25,13 +25,13 @@ use crate::acl::{Acl, User};
 use crate::client::info::{Class, ClientInfo};
 use crate::client::outbox::PushFrame;
 use crate::client::registry::Clients;
-use crate::client::tracking::{BROADCAST, BROKEN, CACHING, Flags, NO_LOOP, ON};
+use crate::client::tracking::{BROADCAST, BROKEN, CACHING, NO_LOOP, ON, TrackingFlags};
 use crate::config::Config;
 use crate::resp::{Protocol, Reply};
 use crate::store::{EventSink, MemoryAccount, Origin, Share};
 use crate::time::clock::Now;
 use prefixes::Prefixes;
-use table::{Readers, Table};
+use table::{Readers, TrackingTable};
 
 /// The channel of invalidation messages for RESP2 clients.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
@@ -50,7 +50,7 @@ pub struct Tracking {
 struct State {
     /// Clients that track, by id.
     trackers: HashMap<u64, Arc<ClientInfo>, ahash::RandomState>,
-    table: Table,
+    table: TrackingTable,
     prefixes: Prefixes,
     /// Reported memory of table and prefixes.
     share: Share,
@@ -113,7 +113,14 @@ impl Tracking {
     }
 
     /// Turns tracking on for a client, or changes its mode; new prefixes are added to the client's present ones.
-    pub fn join(&self, client: &Arc<ClientInfo>, flags: Flags, redirect: u64, prefixes: &[&[u8]], events: &EventSink) {
+    pub fn join(
+        &self,
+        client: &Arc<ClientInfo>,
+        flags: TrackingFlags,
+        redirect: u64,
+        prefixes: &[&[u8]],
+        events: &EventSink,
+    ) {
         let mut state = self.state.lock();
         client.tracking.set(flags | ON | client.tracking.flags() & CACHING, redirect);
         state.trackers.insert(client.id, client.clone());
@@ -140,7 +147,7 @@ impl Tracking {
         client.tracking.set(0, 0);
         state.trackers.remove(&client.id);
         if state.trackers.is_empty() {
-            state.table = Table::default();
+            state.table = TrackingTable::default();
             events.set_tracked(false);
         }
         state.count();
@@ -232,7 +239,7 @@ impl Tracking {
     /// Tells all tracking clients that all keys may have changed, and drops the recorded reads.
     pub fn invalidate_all(&self, (config, now): (&Config, Now)) {
         let mut state = self.state.lock();
-        state.table = Table::default();
+        state.table = TrackingTable::default();
         state.count();
         for client in state.trackers.values() {
             let invalidation = Invalidation::Everything(client.session.protocol());

@@ -10,7 +10,7 @@ use crate::memory::ordered_map::OrderedMap;
 /// Prefixes of all clients.
 #[derive(Default)]
 pub(super) struct Prefixes {
-    by_name: OrderedMap<Box<[u8]>, Prefix>,
+    by_name: OrderedMap<Box<[u8]>, BroadcastPrefix>,
     /// Number of prefixes of each length: a key is looked up once per length, not once per prefix.
     lengths: BTreeMap<usize, usize>,
     /// Memory of the names and of their clients.
@@ -19,7 +19,7 @@ pub(super) struct Prefixes {
 
 /// The broadcast state of one prefix.
 #[derive(Default)]
-pub(super) struct Prefix {
+pub(super) struct BroadcastPrefix {
     /// Clients with this prefix, by id.
     pub(super) clients: OrderedMap<u64, Arc<ClientInfo>>,
     /// Keys that have changed since the last broadcast, each with the client that changed it last, if a client did.
@@ -88,7 +88,7 @@ impl Prefixes {
     }
 
     /// Iterates over the prefixes in order.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Prefix> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut BroadcastPrefix> {
         self.by_name.values_mut()
     }
 }

@@ -12,7 +12,7 @@ use crate::store::usage::Dice;
 pub(super) type Readers = SmallVec<[u64; 2]>;
 
 /// Readers of keys. The entries are in a list so that a random one can be chosen.
-pub(super) struct Table {
+pub(super) struct TrackingTable {
     places: HashMap<Arc<[u8]>, usize, ahash::RandomState>,
     entries: Vec<(Arc<[u8]>, Readers)>,
     items: usize,
@@ -28,15 +28,15 @@ const KEY_BYTES: usize = 256;
 /// Total length of keys, in bytes, up to which the table does not count as full because of long keys.
 const BYTES_MIN: usize = 64 * 1024 * 1024;
 
-impl Default for Table {
+impl Default for TrackingTable {
     fn default() -> Self {
         let places = HashMap::<_, _, ahash::RandomState>::default();
         let dice = Dice::new(places.hasher().hash_one("dice"));
-        Table { places, entries: Vec::new(), items: 0, bytes: 0, held: 0, dice }
+        TrackingTable { places, entries: Vec::new(), items: 0, bytes: 0, held: 0, dice }
     }
 }
 
-impl Table {
+impl TrackingTable {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -115,11 +115,11 @@ fn spilled_len(readers: &Readers) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::Table;
+    use super::TrackingTable;
 
     #[test]
     fn what_was_noted_is_found_once_however_much_was_taken_out_before() {
-        let mut table = Table::default();
+        let mut table = TrackingTable::default();
         for number in 0..1000u64 {
             table.note(&number.to_le_bytes(), number % 7);
             table.note(&number.to_le_bytes(), 3);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn few_keys_that_are_very_long_are_too_many_as_well() {
-        let mut table = Table::default();
+        let mut table = TrackingTable::default();
         for number in 0..64 {
             assert!(!table.is_over(100));
             table.note(&vec![number; 1 << 20], 1);

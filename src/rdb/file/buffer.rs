@@ -4,7 +4,7 @@
 use std::io::{self, Read};
 
 use crate::rdb::checksum::Checksum;
-use crate::rdb::file::error::Reason;
+use crate::rdb::file::error::FileDefect;
 
 /// The size of a read, and of the memory that is kept, in bytes.
 const CHUNK: usize = 256 << 10;
@@ -56,13 +56,13 @@ impl<R: Read> Buffer<R> {
 
     /// Reads at least `missing` bytes more. Memory grows no further than the source reaches, and with the bytes
     /// received if the source's length is not known.
-    pub(super) fn fill(&mut self, missing: u64) -> Result<(), Reason> {
+    pub(super) fn fill(&mut self, missing: u64) -> Result<(), FileDefect> {
         if missing > self.left() {
-            return Err(Reason::Truncated { missing: missing - self.left() });
+            return Err(FileDefect::Truncated { missing: missing - self.left() });
         }
         self.discard_consumed();
         let Some(needed) = usize::try_from(missing).ok().and_then(|missing| self.end.checked_add(missing)) else {
-            return Err(Reason::Truncated { missing });
+            return Err(FileDefect::Truncated { missing });
         };
         self.give_back(needed);
         while self.end < needed {
@@ -72,10 +72,10 @@ impl<R: Read> Buffer<R> {
             let end_max = self.end.saturating_add(usize::try_from(self.left()).unwrap_or(usize::MAX));
             let room = self.end..self.bytes.len().min(end_max);
             match self.source.read(&mut self.bytes[room]) {
-                Ok(0) => return Err(Reason::Truncated { missing: (needed - self.end) as u64 }),
+                Ok(0) => return Err(FileDefect::Truncated { missing: (needed - self.end) as u64 }),
                 Ok(len) => self.end += len,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Reason::Io(error)),
+                Err(error) => return Err(FileDefect::Io(error)),
             }
         }
         Ok(())

@@ -11,12 +11,12 @@ const KEY_SHOWN_MAX: usize = 64;
 pub(crate) struct FileError {
     /// The position of the faulty record.
     pub offset: u64,
-    pub reason: Reason,
+    pub reason: FileDefect,
 }
 
 /// The fault of a file.
 #[derive(Debug)]
-pub(crate) enum Reason {
+pub(crate) enum FileDefect {
     /// The file cannot be read.
     Io(io::Error),
     /// The magic is missing.
@@ -62,29 +62,29 @@ impl fmt::Display for FileError {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for FileDefect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Io(error) => write!(f, "Reading failed ({error})"),
-            Reason::Magic => f.write_str("Wrong signature"),
-            Reason::Version(version) => write!(f, "Can't handle RDB format version {version}"),
-            Reason::Truncated { missing } => {
+            FileDefect::Io(error) => write!(f, "Reading failed ({error})"),
+            FileDefect::Magic => f.write_str("Wrong signature"),
+            FileDefect::Version(version) => write!(f, "Can't handle RDB format version {version}"),
+            FileDefect::Truncated { missing } => {
                 write!(f, "Short read: a record that lacks {missing} bytes or more begins")
             }
-            Reason::Record(opcode) => write!(f, "Malformed record with opcode {opcode}"),
-            Reason::Value { kind, key } => {
+            FileDefect::Record(opcode) => write!(f, "Malformed record with opcode {opcode}"),
+            FileDefect::Value { kind, key } => {
                 let (shown, dots) = match key.get(..KEY_SHOWN_MAX) {
                     Some(start) => (start, "..."),
                     None => (&key[..], ""),
                 };
                 write!(f, "Malformed value of type {kind} for the key \"{}{dots}\"", shown.escape_ascii())
             }
-            Reason::Type(number) => write!(f, "Unknown type or opcode {number}"),
-            Reason::Module(name) => write!(f, "Data of the module \"{name}\", which is not supported,"),
-            Reason::OldLibrary => f.write_str("Pre-GA function format, which is not supported,"),
-            Reason::SlotImport => f.write_str("An unfinished import of cluster slots, which is not supported,"),
-            Reason::KeyMeta => f.write_str("Key metadata of modules, which are not supported,"),
-            Reason::Checksum { expected, computed } => {
+            FileDefect::Type(number) => write!(f, "Unknown type or opcode {number}"),
+            FileDefect::Module(name) => write!(f, "Data of the module \"{name}\", which is not supported,"),
+            FileDefect::OldLibrary => f.write_str("Pre-GA function format, which is not supported,"),
+            FileDefect::SlotImport => f.write_str("An unfinished import of cluster slots, which is not supported,"),
+            FileDefect::KeyMeta => f.write_str("Key metadata of modules, which are not supported,"),
+            FileDefect::Checksum { expected, computed } => {
                 write!(f, "Wrong RDB checksum: CRC error (expected {expected:016x}, computed {computed:016x})")
             }
         }
@@ -94,7 +94,7 @@ impl fmt::Display for Reason {
 impl std::error::Error for FileError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.reason {
-            Reason::Io(error) => Some(error),
+            FileDefect::Io(error) => Some(error),
             _ => None,
         }
     }

@@ -10,7 +10,7 @@ use crate::memory::marked::MarkedBytes;
 #[cfg(feature = "internals")]
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::buffer::Buffer;
-use crate::rdb::file::error::{FileError, Reason};
+use crate::rdb::file::error::{FileDefect, FileError};
 use crate::rdb::file::grammar::{Extent, Measure, is_value};
 use crate::rdb::file::{
     CHECKSUMS_SINCE, FENCE, Family, HEADER_LEN, LOCK, RETIRED_FENCE, RetiredFence, Usage, module, opcode,
@@ -20,14 +20,14 @@ use crate::rdb::file::{
     FileOptions, KeyMeta, aux, end, entry as write_entry, header, library, replace_version, resize, retired_fence,
     select,
 };
-use crate::rdb::value::{self, Options, Target};
+use crate::rdb::value::{self, ValueOptions, ValueTarget};
 use crate::rdb::{Compression, Reader, VERSION_MAX, checksum, kind};
 #[cfg(feature = "internals")]
 use crate::rdb::{VERSION, compressed};
 use crate::resp::parse_int;
 use crate::store::Hasher;
 use crate::store::entry::Entry;
-use crate::store::limits::Limits;
+use crate::store::limits::ValueLimits;
 use crate::time::clock::Deadline;
 
 /// The newest version of Redis whose files are read, as far as they contain only records of older versions.
@@ -42,7 +42,7 @@ const NEVER_MS: i64 = -1;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadOptions<'a> {
     /// The sizes up to which values are packed.
-    pub limits: Limits,
+    pub limits: ValueLimits,
     /// The hasher for fields and members of large values.
     pub hasher: &'a Hasher,
     /// True if the checksum is compared.
@@ -50,7 +50,7 @@ pub(crate) struct ReadOptions<'a> {
 }
 
 /// An item of a file.
-pub(crate) enum Item {
+pub(crate) enum FileItem {
     /// A name and a value about the file.
     Aux { key: Box<[u8]>, value: Box<[u8]> },
     /// The number of the database that the next keys belong to.
@@ -91,7 +91,7 @@ pub(crate) enum Item {
 
 /// A piece that is read at once: an item, or a part of the next one.
 enum Piece {
-    Item(Item),
+    Item(FileItem),
     ExpiresMs(i64),
     Usage(Usage),
     Fence(i64),
@@ -148,7 +148,7 @@ impl<'a, R: Read> FileReader<'a, R> {
     ///
     /// # Errors
     /// The file violates the format or cannot be read; nothing may be read after an error, either.
-    pub(crate) fn read(&mut self) -> Result<Item, FileError> {
+    pub(crate) fn read(&mut self) -> Result<FileItem, FileError> {
         loop {
             let offset = self.buffer.offset();
             let item = self.read_piece().and_then(|piece| self.item_of(piece));
@@ -159,7 +159,7 @@ impl<'a, R: Read> FileReader<'a, R> {
     }
 
     /// Reads a piece; loads as much of it as is needed.
-    fn read_piece(&mut self) -> Result<Piece, Reason> {
+    fn read_piece(&mut self) -> Result<Piece, FileDefect> {
         loop {
             let unread = self.buffer.unread();
             let mut reader = Reader::new(unread);
@@ -181,7 +181,7 @@ impl<'a, R: Read> FileReader<'a, R> {
     }
 
     /// Loads the rest of a record of which at least `missing` bytes are missing.
-    fn complete(&mut self, missing: u64) -> Result<(), Reason> {
+    fn complete(&mut self, missing: u64) -> Result<(), FileDefect> {
         let measure = self.buffer.unread().first().and_then(|first| Measure::new(*first, self.family));
         let Some(mut measure) = measure else { return self.buffer.fill(missing) };
         self.buffer.fill(missing)?;
@@ -195,30 +195,30 @@ impl<'a, R: Read> FileReader<'a, R> {
 
     /// Parses a piece in the buffer. If the buffer has too few bytes, [`Reader::missing`] is not 0, and the error is
     /// meaningless.
-    fn parse(&self, reader: &mut Reader<'_>) -> Result<Piece, Reason> {
-        let Some([first]) = reader.array() else { return Err(Reason::Record(0)) };
+    fn parse(&self, reader: &mut Reader<'_>) -> Result<Piece, FileDefect> {
+        let Some([first]) = reader.array() else { return Err(FileDefect::Record(0)) };
         if is_value(first, self.family) {
             return self.parse_key(first, reader);
         }
         match first {
             kind::MODULE | kind::MODULE_2 => return Err(refused_module(reader)),
-            opcode::LIBRARY_BEFORE_RELEASE => return Err(Reason::OldLibrary),
+            opcode::LIBRARY_BEFORE_RELEASE => return Err(FileDefect::OldLibrary),
             opcode::SLOT_IMPORT_OR_KEY_META => {
-                return Err(if self.family == Family::Valkey { Reason::SlotImport } else { Reason::KeyMeta });
+                return Err(if self.family == Family::Valkey { FileDefect::SlotImport } else { FileDefect::KeyMeta });
             }
             opcode::SLOT_INFO..=opcode::END => {}
-            _ => return Err(Reason::Type(first)),
+            _ => return Err(FileDefect::Type(first)),
         }
         let has_checksum = self.version >= CHECKSUMS_SINCE;
-        parse_other(first, has_checksum, reader).ok_or(Reason::Record(first))
+        parse_other(first, has_checksum, reader).ok_or(FileDefect::Record(first))
     }
 
     /// Reads a key with its value.
-    fn parse_key(&self, of: u8, reader: &mut Reader<'_>) -> Result<Piece, Reason> {
-        let options = Options { compression: Compression::Never, len_max: usize::MAX };
-        let Some(key) = reader.string(options.len_max) else { return Err(Reason::Record(of)) };
+    fn parse_key(&self, of: u8, reader: &mut Reader<'_>) -> Result<Piece, FileDefect> {
+        let options = ValueOptions { compression: Compression::Never, len_max: usize::MAX };
+        let Some(key) = reader.string(options.len_max) else { return Err(FileDefect::Record(of)) };
         let ReadOptions { limits, hasher, .. } = self.options;
-        let target = Target { key: &key, deadline: self.ahead.deadline, limits, hasher };
+        let target = ValueTarget { key: &key, deadline: self.ahead.deadline, limits, hasher };
         let mut again = reader.clone();
         let entry = match of {
             kind::HASH_VALKEY => value::read_hash_of_valkey(reader, target, options),
@@ -228,24 +228,24 @@ impl<'a, R: Read> FileReader<'a, R> {
             Some(entry) => Ok(Piece::Key(entry)),
             None if reader.missing() == 0 && value::skip_empty(of, &mut again) => {
                 *reader = again;
-                Ok(Piece::Item(Item::Skipped { key: key.into() }))
+                Ok(Piece::Item(FileItem::Skipped { key: key.into() }))
             }
-            None => Err(Reason::Value { kind: of, key: key.into() }),
+            None => Err(FileDefect::Value { kind: of, key: key.into() }),
         }
     }
 
     /// Returns the item that a piece is, or completes.
-    fn item_of(&mut self, piece: Piece) -> Result<Option<Item>, Reason> {
+    fn item_of(&mut self, piece: Piece) -> Result<Option<FileItem>, FileDefect> {
         match piece {
             Piece::Item(item) => {
-                if let Item::Skipped { .. } = item {
+                if let FileItem::Skipped { .. } = item {
                     self.ahead = Ahead::default();
                 }
                 return Ok(Some(item));
             }
             Piece::Key(entry) => {
                 let Ahead { usage, fence, lock, .. } = std::mem::take(&mut self.ahead);
-                return Ok(Some(Item::Entry { entry, usage, fence, lock }));
+                return Ok(Some(FileItem::Entry { entry, usage, fence, lock }));
             }
             Piece::End(expected) => return self.end(expected).map(Some),
             Piece::ExpiresMs(ms) => self.ahead.deadline = (ms != NEVER_MS).then(|| Deadline::at_wall_ms(ms)),
@@ -258,36 +258,36 @@ impl<'a, R: Read> FileReader<'a, R> {
     }
 
     /// Compares the checksum, and consumes it.
-    fn end(&mut self, expected: u64) -> Result<Item, Reason> {
+    fn end(&mut self, expected: u64) -> Result<FileItem, FileDefect> {
         let computed = self.buffer.checksum().filter(|_| expected != 0);
         if let Some(computed) = computed
             && computed != expected
         {
-            return Err(Reason::Checksum { expected, computed });
+            return Err(FileDefect::Checksum { expected, computed });
         }
         if self.version >= CHECKSUMS_SINCE {
             self.buffer.consume(checksum::LEN);
         } else if !self.buffer.unread().is_empty() {
-            return Err(Reason::Record(opcode::END)); // a newer file whose version is damaged
+            return Err(FileDefect::Record(opcode::END)); // a newer file whose version is damaged
         }
-        Ok(Item::End { is_checked: computed.is_some() })
+        Ok(FileItem::End { is_checked: computed.is_some() })
     }
 }
 
 /// Reads magic and version.
-fn read_header(buffer: &mut Buffer<impl Read>) -> Result<(Family, u16), Reason> {
+fn read_header(buffer: &mut Buffer<impl Read>) -> Result<(Family, u16), FileDefect> {
     buffer.fill(HEADER_LEN as u64).map_err(|reason| match reason {
-        Reason::Truncated { .. } => Reason::Magic,
+        FileDefect::Truncated { .. } => FileDefect::Magic,
         reason => reason,
     })?;
-    let (magic, _) = buffer.unread().split_first_chunk::<HEADER_LEN>().ok_or(Reason::Magic)?;
+    let (magic, _) = buffer.unread().split_first_chunk::<HEADER_LEN>().ok_or(FileDefect::Magic)?;
     let (family, digits) = match magic {
         [b'R', b'E', b'D', b'I', b'S', digits @ ..] => (Family::Redis, &digits[..]),
         [b'V', b'A', b'L', b'K', b'E', b'Y', digits @ ..] => (Family::Valkey, &digits[..]),
-        _ => return Err(Reason::Magic),
+        _ => return Err(FileDefect::Magic),
     };
     if !digits.iter().all(u8::is_ascii_digit) {
-        return Err(Reason::Magic);
+        return Err(FileDefect::Magic);
     }
     let version = digits.iter().fold(0, |version, digit| 10 * version + u16::from(digit - b'0'));
     let is_known = match family {
@@ -295,16 +295,16 @@ fn read_header(buffer: &mut Buffer<impl Read>) -> Result<(Family, u16), Reason> 
         Family::Valkey => VALKEY.contains(&version),
     };
     if !is_known {
-        return Err(Reason::Version(version));
+        return Err(FileDefect::Version(version));
     }
     buffer.consume(HEADER_LEN);
     Ok((family, version))
 }
 
 /// Reads the start of a module's key, and returns the reason why it cannot be loaded.
-fn refused_module(reader: &mut Reader<'_>) -> Reason {
+fn refused_module(reader: &mut Reader<'_>) -> FileDefect {
     let id = reader.skip_string().and_then(|()| reader.length());
-    id.map_or(Reason::Record(kind::MODULE_2), |id| Reason::Module(module::name_of(id)))
+    id.map_or(FileDefect::Record(kind::MODULE_2), |id| FileDefect::Module(module::name_of(id)))
 }
 
 /// Reads a record other than a key; `None` if it violates the format.
@@ -322,13 +322,13 @@ fn parse_other(of: u8, has_checksum: bool, reader: &mut Reader<'_>) -> Option<Pi
             match &*key {
                 FENCE => Piece::Fence(parse_int(&value)?),
                 LOCK => Piece::Lock(value.into()),
-                RETIRED_FENCE => Piece::Item(Item::RetiredFence(parse_retired(&value)?)),
-                key => Piece::Item(Item::Aux { key: key.into(), value: value.into() }),
+                RETIRED_FENCE => Piece::Item(FileItem::RetiredFence(parse_retired(&value)?)),
+                key => Piece::Item(FileItem::Aux { key: key.into(), value: value.into() }),
             }
         }
-        opcode::SELECT => Piece::Item(Item::Select(reader.length()?)),
-        opcode::RESIZE => Piece::Item(Item::Resize { keys: reader.length()?, with_ttl: reader.length()? }),
-        opcode::LIBRARY => Piece::Item(Item::Library(reader.string(usize::MAX)?.into())),
+        opcode::SELECT => Piece::Item(FileItem::Select(reader.length()?)),
+        opcode::RESIZE => Piece::Item(FileItem::Resize { keys: reader.length()?, with_ttl: reader.length()? }),
+        opcode::LIBRARY => Piece::Item(FileItem::Library(reader.string(usize::MAX)?.into())),
         opcode::SLOT_INFO => {
             (0..3).try_for_each(|_| reader.length().map(drop))?;
             Piece::Nothing
@@ -365,30 +365,30 @@ fn expiry_of_seconds(seconds: i32) -> i64 {
 #[cfg(feature = "internals")]
 pub fn rewrite(source: impl Read, len: Option<u64>) -> Result<Vec<u8>, String> {
     let hasher = Hasher::new();
-    let options = ReadOptions { limits: Limits::default(), hasher: &hasher, checks: true };
+    let options = ReadOptions { limits: ValueLimits::default(), hasher: &hasher, checks: true };
     let write = FileOptions { version: VERSION_MAX, compresses: false };
     let mut reader = FileReader::new(source, len, options).map_err(|error| error.to_string())?;
     let (mut out, mut version) = (MarkedBytes::default(), VERSION);
     header(&mut out, version);
     loop {
         match reader.read().map_err(|error| error.to_string())? {
-            Item::Aux { key, value } => aux(&mut out, &key, &value),
-            Item::Select(db) => select(&mut out, usize::try_from(db).unwrap_or(usize::MAX)),
-            Item::Resize { keys, with_ttl } => {
+            FileItem::Aux { key, value } => aux(&mut out, &key, &value),
+            FileItem::Select(db) => select(&mut out, usize::try_from(db).unwrap_or(usize::MAX)),
+            FileItem::Resize { keys, with_ttl } => {
                 let number = |count| usize::try_from(count).unwrap_or(usize::MAX);
                 resize(&mut out, number(keys), number(with_ttl));
             }
-            Item::Library(code) => library(&mut out, &code, write),
-            Item::Entry { entry, usage, fence, lock } => {
+            FileItem::Library(code) => library(&mut out, &code, write),
+            FileItem::Entry { entry, usage, fence, lock } => {
                 let (expires_ms, lock) = (entry.deadline().map(Deadline::absolute_ms), lock.as_deref());
                 let meta = KeyMeta { expires_ms, usage, fence, lock };
                 version = version.max(write_entry(&mut out, &entry, meta, write));
             }
-            Item::RetiredFence(RetiredFence { db, fence, removed_ms, key }) => {
+            FileItem::RetiredFence(RetiredFence { db, fence, removed_ms, key }) => {
                 retired_fence(&mut out, &RetiredFence { db, fence, removed_ms, key: &key });
             }
-            Item::Skipped { .. } => {}
-            Item::End { .. } => break,
+            FileItem::Skipped { .. } => {}
+            FileItem::End { .. } => break,
         }
     }
     end(&mut out);

@@ -13,10 +13,10 @@ use crate::memory::marked::MarkedBytes;
 use crate::rdb::{VERSION, VERSION_7_2, VERSION_7_4, checksum, compressed, kind};
 use crate::store::Hasher;
 use crate::store::entry::Entry;
-use crate::store::limits::{Limits, PackedLimit};
+use crate::store::limits::{PackedLimit, ValueLimits};
 use crate::time::clock::Deadline;
 
-use samples::{Described, Sample, any_sample, describe, samples};
+use samples::{Described, SampleValue, any_sample, describe, samples};
 
 /// A source that returns at most this many bytes at once.
 struct Pieces<'a>(&'a [u8], usize);
@@ -29,12 +29,12 @@ impl Read for Pieces<'_> {
 }
 
 /// Limits by which values with more than two elements are not packed.
-fn low_limits() -> Limits {
+fn low_limits() -> ValueLimits {
     let packed = PackedLimit { entries: 2, len: 8 };
-    Limits { hash: packed, set: packed, zset: packed, intset_entries: 2, ..Limits::default() }
+    ValueLimits { hash: packed, set: packed, zset: packed, intset_entries: 2, ..ValueLimits::default() }
 }
 
-fn options<'a>(hasher: &'a Hasher, limits: Limits) -> ReadOptions<'a> {
+fn options<'a>(hasher: &'a Hasher, limits: ValueLimits) -> ReadOptions<'a> {
     ReadOptions { limits, hasher, checks: true }
 }
 
@@ -51,20 +51,20 @@ enum Seen {
     End(bool),
 }
 
-impl From<Item> for Seen {
-    fn from(item: Item) -> Self {
+impl From<FileItem> for Seen {
+    fn from(item: FileItem) -> Self {
         match item {
-            Item::Aux { key, value } => Seen::Aux(key.into(), value.into()),
-            Item::Select(db) => Seen::Select(db),
-            Item::Resize { keys, with_ttl } => Seen::Resize(keys, with_ttl),
-            Item::Library(code) => Seen::Library(code.into()),
-            Item::Entry { entry, usage, fence, .. } => {
+            FileItem::Aux { key, value } => Seen::Aux(key.into(), value.into()),
+            FileItem::Select(db) => Seen::Select(db),
+            FileItem::Resize { keys, with_ttl } => Seen::Resize(keys, with_ttl),
+            FileItem::Library(code) => Seen::Library(code.into()),
+            FileItem::Entry { entry, usage, fence, .. } => {
                 let deadline = entry.deadline().map(Deadline::absolute_ms);
                 Seen::Entry(entry.key().to_vec(), describe(&entry), deadline, usage, fence)
             }
-            Item::RetiredFence(retired) => Seen::Retired(retired),
-            Item::Skipped { key } => Seen::Skipped(key.into()),
-            Item::End { is_checked } => Seen::End(is_checked),
+            FileItem::RetiredFence(retired) => Seen::Retired(retired),
+            FileItem::Skipped { key } => Seen::Skipped(key.into()),
+            FileItem::End { is_checked } => Seen::End(is_checked),
         }
     }
 }
@@ -92,7 +92,7 @@ fn read_all(source: impl Read, len: Option<u64>, options: ReadOptions<'_>) -> (V
 #[track_caller]
 fn read_file(file: &[u8]) -> Vec<Seen> {
     let hasher = Hasher::new();
-    let (seen, error) = read_all(file, Some(file.len() as u64), options(&hasher, Limits::default()));
+    let (seen, error) = read_all(file, Some(file.len() as u64), options(&hasher, ValueLimits::default()));
     assert!(error.is_none(), "{}", error.map(|error| error.to_string()).unwrap_or_default());
     seen
 }
@@ -101,7 +101,7 @@ fn read_file(file: &[u8]) -> Vec<Seen> {
 #[track_caller]
 fn refusal(file: &[u8]) -> String {
     let hasher = Hasher::new();
-    let (_, error) = read_all(file, Some(file.len() as u64), options(&hasher, Limits::default()));
+    let (_, error) = read_all(file, Some(file.len() as u64), options(&hasher, ValueLimits::default()));
     error.expect("a refusal").to_string()
 }
 
@@ -138,7 +138,7 @@ fn file_of_everything(compresses: bool) -> Vec<u8> {
         KeyMeta { expires_ms: None, usage: Some(Usage::Frequency(255)), fence: 1 << 40, lock: None },
     ];
     for (at, sample) in samples().iter().enumerate() {
-        for (limits, place) in [(Limits::default(), "packed"), (low_limits(), "big")] {
+        for (limits, place) in [(ValueLimits::default(), "packed"), (low_limits(), "big")] {
             let key = format!("{place}:{at}");
             entry(&mut file, &sample.entry(key.as_bytes(), limits, &hasher), metas[at % metas.len()], write);
         }
@@ -161,7 +161,7 @@ fn a_file_of_everything_is_read_the_same_in_any_pieces() {
         let hasher = Hasher::new();
         for size in [1, 2, 3, 7, 100, usize::MAX] {
             for len in [None, Some(file.len() as u64)] {
-                for limits in [Limits::default(), low_limits()] {
+                for limits in [ValueLimits::default(), low_limits()] {
                     let (seen, error) = read_all(Pieces(&file, size), len, options(&hasher, limits));
                     assert!(error.is_none() && seen == expected, "pieces of {size}");
                 }
@@ -198,16 +198,16 @@ fn an_entry_is_written_as_redis_writes_it() {
 #[test]
 fn an_entry_asks_for_the_lowest_version_that_has_its_type() {
     let hasher = Hasher::new();
-    let needed = |sample: &Sample, limits, version| {
+    let needed = |sample: &SampleValue, limits, version| {
         let (mut out, write) = (MarkedBytes::default(), FileOptions { version, compresses: false });
         let needed = entry(&mut out, &sample.entry(b"", limits, &hasher), KeyMeta::default(), write);
         (needed, out[0])
     };
-    let (packed, big) = (Limits::default(), low_limits());
-    let timed = Sample::Hash(vec![(b"a".to_vec(), b"1".to_vec(), Some(9)), (b"b".to_vec(), b"2".to_vec(), None)]);
-    let timed_big = Sample::Hash((0..9).map(|at| (vec![b'a' + at], vec![at], Some(9))).collect());
-    let words = Sample::Set(vec![b"a".to_vec(), b"b".to_vec()]);
-    let (used, same) = (Sample::Stream { count: 3, active: 7 }, Sample::Stream { count: 3, active: 5 });
+    let (packed, big) = (ValueLimits::default(), low_limits());
+    let timed = SampleValue::Hash(vec![(b"a".to_vec(), b"1".to_vec(), Some(9)), (b"b".to_vec(), b"2".to_vec(), None)]);
+    let timed_big = SampleValue::Hash((0..9).map(|at| (vec![b'a' + at], vec![at], Some(9))).collect());
+    let words = SampleValue::Set(vec![b"a".to_vec(), b"b".to_vec()]);
+    let (used, same) = (SampleValue::Stream { count: 3, active: 7 }, SampleValue::Stream { count: 3, active: 5 });
     assert_eq!(needed(&timed, packed, VERSION), (VERSION_7_4, kind::HASH_LISTPACK_EX));
     assert_eq!(needed(&timed_big, big, VERSION), (VERSION_7_4, kind::HASH_METADATA));
     assert_eq!(needed(&words, packed, VERSION_7_4), (VERSION, kind::SET));
@@ -231,7 +231,7 @@ fn the_version_of_a_header_can_be_replaced_at_the_end() {
         replace_version(&mut sum, version, VERSION_7_4);
     }
     file.extend_from_slice(&sum.value().to_le_bytes());
-    let (seen, error) = read_all(&file[..], None, options(&hasher, Limits::default()));
+    let (seen, error) = read_all(&file[..], None, options(&hasher, ValueLimits::default()));
     assert!(error.is_none() && seen.last() == Some(&Seen::End(true)));
 }
 
@@ -241,8 +241,8 @@ fn what_follows_a_file_is_left_to_the_caller() {
     let file = [&file_of_everything(true)[..], b"*1\r\n$4\r\nPING\r\n"].concat();
     for size in [1, 10, usize::MAX] {
         let source = Pieces(&file, size);
-        let mut reader = FileReader::new(source, None, options(&hasher, Limits::default())).expect("a file");
-        while !matches!(reader.read(), Ok(Item::End { .. })) {}
+        let mut reader = FileReader::new(source, None, options(&hasher, ValueLimits::default())).expect("a file");
+        while !matches!(reader.read(), Ok(FileItem::End { .. })) {}
         assert_eq!(reader.offset(), file.len() as u64 - 14);
         let mut rest = Vec::new();
         reader.into_rest().read_to_end(&mut rest).expect("bytes");
@@ -254,9 +254,9 @@ fn what_follows_a_file_is_left_to_the_caller() {
 fn the_position_is_that_of_the_next_record() {
     let hasher = Hasher::new();
     let file = file_of(VERSION, b"\xfe\0\0\x01a\x01b\xfe\x01");
-    let mut reader = FileReader::new(&file[..], None, options(&hasher, Limits::default())).expect("a file");
+    let mut reader = FileReader::new(&file[..], None, options(&hasher, ValueLimits::default())).expect("a file");
     let mut offsets = vec![reader.offset()];
-    while !matches!(reader.read(), Ok(Item::End { .. })) {
+    while !matches!(reader.read(), Ok(FileItem::End { .. })) {
         offsets.push(reader.offset());
     }
     assert_eq!((offsets, reader.offset(), reader.version()), (vec![9, 11, 16, 18], file.len() as u64, VERSION));
@@ -275,7 +275,7 @@ proptest! {
         (writes_low, reads_low, compresses) in any::<(bool, bool, bool)>(),
         size in prop_oneof![1..50_usize, Just(usize::MAX)],
     ) {
-        let limits = |is_low| if is_low { low_limits() } else { Limits::default() };
+        let limits = |is_low| if is_low { low_limits() } else { ValueLimits::default() };
         let (hasher, mut file, mut expected, mut version) = (Hasher::new(), MarkedBytes::default(), Vec::new(), VERSION);
         header(&mut file, VERSION_7_4);
         let write = FileOptions { version: VERSION_7_4, compresses };

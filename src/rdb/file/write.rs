@@ -4,7 +4,7 @@
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::checksum::Checksum;
 use crate::rdb::file::{FENCE, LOCK, RETIRED_FENCE, RetiredFence, Usage, opcode};
-use crate::rdb::value::{self, Options};
+use crate::rdb::value::{self, ValueOptions};
 use crate::rdb::{Compression, library as libraries, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
@@ -134,8 +134,8 @@ impl FileOptions {
         if self.compresses { Compression::Later } else { Compression::Never }
     }
 
-    fn value(self) -> Options {
-        Options { compression: self.compression(), len_max: usize::MAX }
+    fn value(self) -> ValueOptions {
+        ValueOptions { compression: self.compression(), len_max: usize::MAX }
     }
 }
 

@@ -2,11 +2,11 @@
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::distinct::are_distinct;
-use crate::rdb::value::options::{Options, Target};
+use crate::rdb::value::options::{ValueOptions, ValueTarget};
 use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::Listpack;
-use crate::store::value::{Element, Hash, HashGrowth, HashRef, Kind, Packing, Type};
+use crate::store::value::{DataType, Hash, HashGrowth, HashRef, Packing, Type, WalkedElement};
 
 /// The end of the range of fields' deadlines.
 const DEADLINE_END_MS: i64 = 1 << 48;
@@ -20,7 +20,7 @@ pub(super) fn kind_of(hash: HashRef<'_>) -> u8 {
     }
 }
 
-pub(super) fn write(out: &mut MarkedBytes, hash: HashRef<'_>, options: Options) {
+pub(super) fn write(out: &mut MarkedBytes, hash: HashRef<'_>, options: ValueOptions) {
     match (hash, hash.nearest_deadline()) {
         (HashRef::Packed(packed), nearest_ms) => {
             if packed.has_deadlines() {
@@ -31,7 +31,7 @@ pub(super) fn write(out: &mut MarkedBytes, hash: HashRef<'_>, options: Options) 
         (HashRef::Big(_), _) => {
             let write = begin(out, hash, options);
             hash.for_each_timed(|field, value, deadline| {
-                field.with(|field| value.with(|value| write(Element::Field(field, value, deadline), out)));
+                field.with(|field| value.with(|value| write(WalkedElement::Field(field, value, deadline), out)));
             });
         }
     }
@@ -43,15 +43,15 @@ pub(super) fn write(out: &mut MarkedBytes, hash: HashRef<'_>, options: Options) 
 pub(super) fn begin(
     out: &mut MarkedBytes,
     hash: HashRef<'_>,
-    options: Options,
-) -> impl Fn(Element<'_>, &mut MarkedBytes) + use<> {
+    options: ValueOptions,
+) -> impl Fn(WalkedElement<'_>, &mut MarkedBytes) + use<> {
     let nearest_ms = hash.nearest_deadline();
     if let Some(nearest_ms) = nearest_ms {
         out.extend_from_slice(&nearest_ms.to_le_bytes());
     }
     write_length(out, hash.len());
     move |element, out| {
-        let Element::Field(field, value, deadline) = element else { return };
+        let WalkedElement::Field(field, value, deadline) = element else { return };
         if let Some(nearest_ms) = nearest_ms {
             let relative = deadline.map_or(0, |at_ms| at_ms - nearest_ms + 1);
             write_length(out, usize::try_from(relative).unwrap_or(0));
@@ -62,7 +62,7 @@ pub(super) fn begin(
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     if of == kind::HASH {
         let (count, mut filling) = (reader.length()?, Filling::new(target));
         filling.expect(usize::try_from(count).ok()?);
@@ -92,7 +92,7 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
 }
 
 /// Reads a hash some of whose fields have deadlines, in the format that [`begin`] describes.
-fn read_with_deadlines(reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+fn read_with_deadlines(reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     let (nearest_ms, count) = (i64::from_le_bytes(reader.array()?), reader.length()?);
     let mut filling = Filling::new(target);
     filling.expect(usize::try_from(count).ok()?);
@@ -110,7 +110,7 @@ fn read_with_deadlines(reader: &mut Reader<'_>, target: Target<'_>, options: Opt
 }
 
 /// Reads a hash of Valkey, in which every field has a deadline of 8 bytes; `None` if it violates the format.
-pub(crate) fn read_of_valkey(reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+pub(crate) fn read_of_valkey(reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     /// The deadline of a field that does not expire.
     const NEVER_MS: i64 = -1;
     let (count, mut filling) = (reader.length()?, Filling::new(target));
@@ -127,7 +127,7 @@ pub(crate) fn read_of_valkey(reader: &mut Reader<'_>, target: Target<'_>, option
 }
 
 /// Reads a listpack of fields, values and deadlines, and restores the order of the deadlines.
-fn read_timed_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
+fn read_timed_listpack(bytes: &[u8], target: ValueTarget<'_>) -> Option<Entry> {
     let mut items = Listpack::validate(bytes)?.iter();
     let mut filling = Filling::new(target);
     while let Some(field) = items.next() {
@@ -142,7 +142,7 @@ fn read_timed_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
 }
 
 /// Adopts the bytes of a listpack, unless it has too many fields.
-fn read_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
+fn read_listpack(bytes: &[u8], target: ValueTarget<'_>) -> Option<Entry> {
     let packed = Listpack::validate(bytes)?;
     let count = packed.len();
     if count == 0 || count % 2 != 0 || !are_distinct(packed.iter().step_by(2), target.hasher) {
@@ -153,7 +153,7 @@ fn read_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
     Some(entry)
 }
 
-fn filled<'p>(target: Target<'_>, pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> Option<Entry> {
+fn filled<'p>(target: ValueTarget<'_>, pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> Option<Entry> {
     let mut filling = Filling::new(target);
     for (field, value) in pairs {
         filling.add(field, value)?;
@@ -161,18 +161,18 @@ fn filled<'p>(target: Target<'_>, pairs: impl Iterator<Item = (&'p [u8], &'p [u8
     filling.finish()
 }
 
-fn growth(target: Target<'_>) -> HashGrowth<'_> {
+fn growth(target: ValueTarget<'_>) -> HashGrowth<'_> {
     HashGrowth { limit: target.limits.hash, hasher: target.hasher }
 }
 
 /// A hash to which the fields of a payload are added.
 struct Filling<'a> {
     entry: Entry,
-    target: Target<'a>,
+    target: ValueTarget<'a>,
 }
 
 impl<'a> Filling<'a> {
-    fn new(target: Target<'a>) -> Self {
+    fn new(target: ValueTarget<'a>) -> Self {
         Filling { entry: Hash::create(target.key), target }
     }
 

@@ -3,12 +3,12 @@
 //! A list is written as the nodes that it has in memory; a packed list is a single node.
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::options::{Options, Target};
+use crate::rdb::value::options::{ValueOptions, ValueTarget};
 use crate::rdb::{Reader, kind, legacy, write_length, write_pieces, write_string};
 use crate::store::entry::Entry;
-use crate::store::value::Element;
+use crate::store::value::WalkedElement;
 use crate::store::value::listpack::{END, Listpack, header};
-use crate::store::{ListBuilder, ListRef, Node, NodeLimit};
+use crate::store::{ListBuilder, ListNode, ListRef, NodeLimit};
 
 /// The number of a node that is a single element.
 const PLAIN: u64 = 1;
@@ -18,12 +18,12 @@ const PACKED: u64 = 2;
 /// The maximum length of a listpack in bytes, even if strings may not be that long.
 const LISTPACK_LEN_MAX: usize = 1 << 30;
 
-pub(super) fn write(out: &mut MarkedBytes, list: ListRef<'_>, options: Options) {
+pub(super) fn write(out: &mut MarkedBytes, list: ListRef<'_>, options: ValueOptions) {
     let write = begin(out, list, options);
     for node in list.nodes() {
         let element = match node {
-            Node::Plain(text) => Element::Plain(text),
-            Node::Packed(elements, count) => Element::Packed(elements, count),
+            ListNode::Plain(text) => WalkedElement::Plain(text),
+            ListNode::Packed(elements, count) => WalkedElement::Packed(elements, count),
         };
         write(element, out);
     }
@@ -33,15 +33,15 @@ pub(super) fn write(out: &mut MarkedBytes, list: ListRef<'_>, options: Options) 
 pub(super) fn begin(
     out: &mut MarkedBytes,
     list: ListRef<'_>,
-    options: Options,
-) -> impl Fn(Element<'_>, &mut MarkedBytes) + use<> {
+    options: ValueOptions,
+) -> impl Fn(WalkedElement<'_>, &mut MarkedBytes) + use<> {
     write_length(out, list.nodes().len());
     move |element, out| match element {
-        Element::Plain(text) => {
+        WalkedElement::Plain(text) => {
             write_length(out, PLAIN as usize);
             write_string(out, text, options.compression);
         }
-        Element::Packed(elements, count) => {
+        WalkedElement::Packed(elements, count) => {
             write_length(out, PACKED as usize);
             write_pieces(out, &[&header(elements.len(), count), elements, &[END]], options.compression);
         }
@@ -50,7 +50,7 @@ pub(super) fn begin(
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     let mut list = ListBuilder::new(NodeLimit { node: target.limits.list, large_min: 0 });
     match of {
         kind::LIST => {
@@ -80,16 +80,16 @@ fn push_ziplist(list: &mut ListBuilder, reader: &mut Reader<'_>) -> Option<()> {
     Some(())
 }
 
-fn push_node(list: &mut ListBuilder, reader: &mut Reader<'_>, options: Options) -> Option<()> {
+fn push_node(list: &mut ListBuilder, reader: &mut Reader<'_>, options: ValueOptions) -> Option<()> {
     match reader.length()? {
         PLAIN => {
             let text = reader.string(options.len_max).filter(|text| !text.is_empty())?;
-            list.push_node(Node::Plain(&text));
+            list.push_node(ListNode::Plain(&text));
         }
         PACKED => {
             let bytes = reader.string(LISTPACK_LEN_MAX)?;
             let listpack = Listpack::validate(&bytes)?;
-            list.push_node(Node::Packed(listpack.elements(), listpack.len()));
+            list.push_node(ListNode::Packed(listpack.elements(), listpack.len()));
         }
         _ => return None,
     }

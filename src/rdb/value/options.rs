@@ -2,12 +2,12 @@
 
 use crate::rdb::Compression;
 use crate::store::Hasher;
-use crate::store::limits::Limits;
+use crate::store::limits::ValueLimits;
 use crate::time::clock::Deadline;
 
 /// Options for writing and reading values.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Options {
+pub(crate) struct ValueOptions {
     /// The compression of strings that are written.
     pub compression: Compression,
     /// The maximum length of a string that is read, in bytes.
@@ -16,11 +16,11 @@ pub(crate) struct Options {
 
 /// The key and the limits of a value that is read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Target<'a> {
+pub(crate) struct ValueTarget<'a> {
     pub key: &'a [u8],
     pub deadline: Option<Deadline>,
     /// The sizes up to which values are packed.
-    pub limits: Limits,
+    pub limits: ValueLimits,
     /// The hasher for fields and members of a large value.
     pub hasher: &'a Hasher,
 }

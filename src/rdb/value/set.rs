@@ -2,41 +2,41 @@
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::distinct::are_distinct;
-use crate::rdb::value::options::{Options, Target};
+use crate::rdb::value::options::{ValueOptions, ValueTarget};
 use crate::rdb::{Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::intset::IntSet;
-use crate::store::value::listpack::{Item, Listpack};
-use crate::store::value::{Element, Kind, Packing, Set, SetRef, SetRules, Type};
+use crate::store::value::listpack::{Listpack, StoredElement};
+use crate::store::value::{DataType, Packing, Set, SetRef, SetRules, Type, WalkedElement};
 
 /// Returns the number of the type. A listpack is written as a plain set, because Redis 7.0 has none for sets.
 pub(super) fn kind_of(set: SetRef<'_>) -> u8 {
     if matches!(set, SetRef::Ints(_)) { kind::SET_INTSET } else { kind::SET }
 }
 
-pub(super) fn write(out: &mut MarkedBytes, set: SetRef<'_>, options: Options) {
+pub(super) fn write(out: &mut MarkedBytes, set: SetRef<'_>, options: ValueOptions) {
     if let SetRef::Ints(ints) = set {
         return write_string(out, ints.bytes(), options.compression);
     }
     let write = begin(out, set, options);
-    set.iter().for_each(|member| write(Element::Member(member), out));
+    set.iter().for_each(|member| write(WalkedElement::Member(member), out));
 }
 
 /// Appends everything before the members of a plain set; returns the function that appends a member.
 pub(super) fn begin(
     out: &mut MarkedBytes,
     set: SetRef<'_>,
-    options: Options,
-) -> impl Fn(Element<'_>, &mut MarkedBytes) + use<> {
+    options: ValueOptions,
+) -> impl Fn(WalkedElement<'_>, &mut MarkedBytes) + use<> {
     write_length(out, set.len());
     move |element, out| {
-        let Element::Member(member) = element else { return };
+        let WalkedElement::Member(member) = element else { return };
         member.with_text(|text| write_string(out, text, options.compression));
     }
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     let rules = SetRules::new(target.limits, target.hasher);
     if of == kind::SET {
         let count = usize::try_from(reader.length()?).ok()?;
@@ -47,7 +47,7 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
         }
         for _ in 0..count {
             let member = reader.string(options.len_max)?;
-            set.add(Item::of(&member), rules).then_some(())?;
+            set.add(StoredElement::of(&member), rules).then_some(())?;
         }
         return (count > 0).then_some(entry);
     }
@@ -65,19 +65,19 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
 
 /// Adopts the bytes of a listpack, if it has members and none twice; also returns their number. Where an integer is
 /// stored as text, the listpack is built again, because sets store integers as such.
-fn read_listpack(bytes: &[u8], target: Target<'_>, rules: SetRules<'_>) -> Option<(Entry, usize)> {
+fn read_listpack(bytes: &[u8], target: ValueTarget<'_>, rules: SetRules<'_>) -> Option<(Entry, usize)> {
     let listpack = Listpack::validate(bytes)?;
     if listpack.is_empty() || !are_distinct(listpack.iter(), target.hasher) {
         return None;
     }
-    if listpack.iter().all(|item| item.with_text(|text| Item::of(text) == item)) {
+    if listpack.iter().all(|item| item.with_text(|text| StoredElement::of(text) == item)) {
         let entry = Entry::packed(target.key, Type::Set, Packing::Listpack, bytes, target.deadline);
         return Some((entry, listpack.len()));
     }
     let mut entry = Set::draft(target.key, Packing::Listpack, target.deadline);
     let mut set = Set::write(&mut entry);
     for item in listpack.iter() {
-        item.with_text(|text| set.add(Item::of(text), rules));
+        item.with_text(|text| set.add(StoredElement::of(text), rules));
     }
     Some((entry, listpack.len()))
 }

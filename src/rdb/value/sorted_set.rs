@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::value::distinct::are_distinct;
-use crate::rdb::value::options::{Options, Target};
+use crate::rdb::value::options::{ValueOptions, ValueTarget};
 use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
-use crate::store::value::listpack::{Item, Listpack};
+use crate::store::value::listpack::{Listpack, StoredElement};
 use crate::store::value::sorted_set::{ScoreTable, checked_score};
-use crate::store::value::{Element, Kind, Packing, SortedSet, SortedSetRef, Type};
+use crate::store::value::{DataType, Packing, SortedSet, SortedSetRef, Type, WalkedElement};
 
 // Lengths of scores written as text that stand for a score without text.
 const NAN: u8 = 253;
@@ -23,14 +23,14 @@ pub(super) fn kind_of(set: SortedSetRef<'_>) -> u8 {
     }
 }
 
-pub(super) fn write(out: &mut MarkedBytes, set: SortedSetRef<'_>, options: Options) {
+pub(super) fn write(out: &mut MarkedBytes, set: SortedSetRef<'_>, options: ValueOptions) {
     match set {
         SortedSetRef::Packed(packed) => write_string(out, packed.bytes(), options.compression),
         SortedSetRef::Big(_) => {
             let write = begin(out, set, options);
             // As in Redis, the highest score comes first.
             for (member, score) in set.elements(0..set.len(), true) {
-                member.with_text(|member| write(Element::Scored(member, score.get()), out));
+                member.with_text(|member| write(WalkedElement::Scored(member, score.get()), out));
             }
         }
     }
@@ -40,18 +40,18 @@ pub(super) fn write(out: &mut MarkedBytes, set: SortedSetRef<'_>, options: Optio
 pub(super) fn begin(
     out: &mut MarkedBytes,
     set: SortedSetRef<'_>,
-    options: Options,
-) -> impl Fn(Element<'_>, &mut MarkedBytes) + use<> {
+    options: ValueOptions,
+) -> impl Fn(WalkedElement<'_>, &mut MarkedBytes) + use<> {
     write_length(out, set.len());
     move |element, out| {
-        let Element::Scored(member, score) = element else { return };
+        let WalkedElement::Scored(member, score) = element else { return };
         write_string(out, member, options.compression);
         out.extend(score.to_le_bytes());
     }
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     match of {
         kind::ZSET | kind::ZSET_2 => {
             let mut filling = Filling::new(target);
@@ -72,7 +72,7 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
             let (pairs, []) = elements.as_chunks::<2>() else { return None };
             let mut filling = Filling::new(target);
             for [member, score] in pairs {
-                filling.add(member, checked_score(Item::Text(score))?)?;
+                filling.add(member, checked_score(StoredElement::Text(score))?)?;
             }
             filling.finish()
         }
@@ -85,12 +85,12 @@ fn read_text_score(reader: &mut Reader<'_>) -> Option<f64> {
         [NAN] => None,
         [INFINITY] => Some(f64::INFINITY),
         [NEG_INFINITY] => Some(f64::NEG_INFINITY),
-        [len] => checked_score(Item::Text(reader.bytes(u64::from(len))?)),
+        [len] => checked_score(StoredElement::Text(reader.bytes(u64::from(len))?)),
     }
 }
 
 /// Adopts the bytes of a listpack, if its elements are in order and not too many.
-fn read_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
+fn read_listpack(bytes: &[u8], target: ValueTarget<'_>) -> Option<Entry> {
     let packed = Listpack::validate(bytes)?;
     if packed.is_empty() || packed.len() % 2 != 0 || !are_distinct(packed.iter().step_by(2), target.hasher) {
         return None;
@@ -115,11 +115,11 @@ fn read_listpack(bytes: &[u8], target: Target<'_>) -> Option<Entry> {
 /// A sorted set to which the elements of a payload are added.
 struct Filling<'a> {
     elements: ScoreTable,
-    target: Target<'a>,
+    target: ValueTarget<'a>,
 }
 
 impl<'a> Filling<'a> {
-    fn new(target: Target<'a>) -> Self {
+    fn new(target: ValueTarget<'a>) -> Self {
         Filling { elements: ScoreTable::new(target.hasher), target }
     }
 
@@ -135,7 +135,7 @@ impl<'a> Filling<'a> {
 
     /// Returns the entry; `None` without elements.
     fn finish(self) -> Option<Entry> {
-        let Target { key, deadline, limits, .. } = self.target;
+        let ValueTarget { key, deadline, limits, .. } = self.target;
         let mut entry = SortedSet::entry_of(key, self.elements.finish(), limits.zset);
         entry.set_deadline(deadline);
         (!SortedSet::is_empty(&entry)).then_some(entry)

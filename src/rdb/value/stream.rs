@@ -13,11 +13,11 @@
 //! entries added and read, the next one the time active.
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::options::{Options, Target};
+use crate::rdb::value::options::{ValueOptions, ValueTarget};
 use crate::rdb::{self, Compression, Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
-use crate::store::value::Element;
-use crate::store::{BigStream, Chunk, ConsumerNumber, Group, Pending, StreamId, StreamRef};
+use crate::store::value::WalkedElement;
+use crate::store::{BigStream, Chunk, ConsumerGroup, ConsumerNumber, PendingEntry, StreamId, StreamRef};
 
 /// Returns the number of the type: the older one where it expresses the same, because Redis 7.0 can read it; there, the
 /// last active time of a consumer is the time when it was last seen. A version without active times gets none.
@@ -27,10 +27,10 @@ pub(super) fn kind_of(stream: StreamRef<'_>, version: u16) -> u8 {
     if is_plain { kind::STREAM_LISTPACKS_2 } else { kind::STREAM_LISTPACKS_3 }
 }
 
-pub(super) fn write(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: Options) {
+pub(super) fn write(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: ValueOptions) {
     let write = begin(out, stream, options);
     for (id, chunk) in stream.chunks() {
-        write(Element::Chunk(id.to_bytes(), &chunk.to_listpack()), out);
+        write(WalkedElement::Chunk(id.to_bytes(), &chunk.to_listpack()), out);
     }
     end(out, of, stream, options);
 }
@@ -39,18 +39,18 @@ pub(super) fn write(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, option
 pub(super) fn begin(
     out: &mut MarkedBytes,
     stream: StreamRef<'_>,
-    options: Options,
-) -> impl Fn(Element<'_>, &mut MarkedBytes) + use<> {
+    options: ValueOptions,
+) -> impl Fn(WalkedElement<'_>, &mut MarkedBytes) + use<> {
     write_length(out, stream.chunk_count());
     move |element, out| {
-        let Element::Chunk(id, listpack) = element else { return };
+        let WalkedElement::Chunk(id, listpack) = element else { return };
         write_string(out, &id, Compression::Never);
         write_string(out, listpack, options.compression);
     }
 }
 
 /// Appends everything behind the chunks.
-pub(super) fn end(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: Options) {
+pub(super) fn end(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: ValueOptions) {
     write_length(out, stream.len());
     [stream.last(), stream.first(), stream.max_deleted()].into_iter().for_each(|id| write_id(out, id));
     write_length(out, stream.added() as usize);
@@ -84,7 +84,7 @@ fn write_id(out: &mut Vec<u8>, id: StreamId) {
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options: Options) -> Option<Entry> {
+pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     let mut stream = BigStream::default();
     let top = read_chunks(reader, &mut stream, options)?;
     let has_counters = of != kind::STREAM_LISTPACKS;
@@ -115,7 +115,7 @@ pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: Target<'_>, options:
 }
 
 /// Reads the chunks; returns the largest ID of an entry.
-fn read_chunks(reader: &mut Reader<'_>, stream: &mut BigStream, options: Options) -> Option<Option<StreamId>> {
+fn read_chunks(reader: &mut Reader<'_>, stream: &mut BigStream, options: ValueOptions) -> Option<Option<StreamId>> {
     let mut top: Option<StreamId> = None;
     for _ in 0..reader.length()? {
         let id = reader.string(options.len_max)?;
@@ -137,7 +137,7 @@ fn read_id(reader: &mut Reader<'_>) -> Option<StreamId> {
     Some(StreamId::new(reader.length()?, reader.length()?))
 }
 
-fn read_group(of: u8, reader: &mut Reader<'_>, stream: &BigStream, options: Options) -> Option<Group> {
+fn read_group(of: u8, reader: &mut Reader<'_>, stream: &BigStream, options: ValueOptions) -> Option<ConsumerGroup> {
     /// The count of entries that a group has read, when it is unknown.
     const UNKNOWN: u64 = u64::MAX;
     let last = read_id(reader)?;
@@ -148,7 +148,7 @@ fn read_group(of: u8, reader: &mut Reader<'_>, stream: &BigStream, options: Opti
     if read.is_some_and(|read| read > BigStream::COUNT_MAX) {
         return None;
     }
-    let mut group = Group::new(last, read);
+    let mut group = ConsumerGroup::new(last, read);
     let mut pending = std::collections::BTreeMap::new();
     for _ in 0..reader.length()? {
         let id = StreamId::from_bytes(reader.array()?);
@@ -178,14 +178,14 @@ fn read_group(of: u8, reader: &mut Reader<'_>, stream: &BigStream, options: Opti
 /// Reads the pending entries of a consumer, each of which is among the pending entries of the group.
 fn read_pending(
     reader: &mut Reader<'_>,
-    group: &mut Group,
+    group: &mut ConsumerGroup,
     consumer: ConsumerNumber,
     pending: &mut std::collections::BTreeMap<StreamId, (i64, u64)>,
 ) -> Option<()> {
     for _ in 0..reader.length()? {
         let id = StreamId::from_bytes(reader.array()?);
         let (time, count) = pending.remove(&id)?;
-        group.assign(id, Pending { time, count, consumer });
+        group.assign(id, PendingEntry { time, count, consumer });
     }
     Some(())
 }

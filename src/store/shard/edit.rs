@@ -9,19 +9,19 @@ use crate::store::event::{self, Event};
 use crate::store::key::Key;
 use crate::store::shard::Keys;
 use crate::store::shard::keys::{is_expired, record_use};
-use crate::store::table::Place;
-use crate::store::value::{Kind, WrongType};
+use crate::store::table::SlotPosition;
+use crate::store::value::{DataType, WrongType};
 
 /// Guard of a key's value, existing or not, to read and change it. When dropped, it accounts for the change: memory,
 /// deletion of a key whose value became empty, and the event. Without a change only the memory is settled, and a
 /// missing key stays missing.
-pub struct Edit<'v, K: Kind> {
+pub struct Edit<'v, K: DataType> {
     keys: &'v mut Keys,
     key: Key<'v>,
     event: &'static Event,
     cx: &'v mut ChangeCx,
     /// Position of the entry, if the key exists. It stays valid, because the shard is borrowed.
-    place: Option<Place>,
+    place: Option<SlotPosition>,
     /// Memory of the entry that the shard has counted.
     memory: usize,
     is_new: bool,
@@ -46,7 +46,7 @@ pub struct Edit<'v, K: Kind> {
 impl Keys {
     /// Opens the value of a key for a change; this is a use of the key.
     #[inline(always)] // see View::edit
-    pub(crate) fn open<'v, K: Kind>(
+    pub(crate) fn open<'v, K: DataType>(
         &'v mut self,
         key: Key<'v>,
         event: &'static Event,
@@ -91,7 +91,7 @@ impl Keys {
     }
 }
 
-impl<K: Kind> Edit<'_, K> {
+impl<K: DataType> Edit<'_, K> {
     /// Returns true if the key exists.
     pub fn exists(&self) -> bool {
         self.place.is_some()
@@ -235,7 +235,7 @@ impl<K: Kind> Edit<'_, K> {
     }
 }
 
-impl<K: Kind> Drop for Edit<'_, K> {
+impl<K: DataType> Drop for Edit<'_, K> {
     fn drop(&mut self) {
         // A value whose change was interrupted is not looked at: it may be damaged and could panic again. The change
         // stays unfinished, so that the shard recovers.
@@ -246,7 +246,7 @@ impl<K: Kind> Drop for Edit<'_, K> {
     }
 }
 
-impl<K: Kind> Edit<'_, K> {
+impl<K: DataType> Edit<'_, K> {
     /// Accounts for the change, if there was one.
     #[inline]
     fn account(&mut self) {

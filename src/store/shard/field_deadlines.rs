@@ -3,7 +3,7 @@
 use crate::memory::heap::allocation_len;
 use crate::store::entry::Entry;
 use crate::store::expire::{DeadlineTree, NEVER};
-use crate::store::value::{Hash, Kind, Type};
+use crate::store::value::{DataType, Hash, Type};
 use crate::time::clock::Now;
 
 /// The deadlines of fields in a shard.

@@ -19,7 +19,7 @@ use crate::store::key::Key;
 use crate::store::shard::Keys;
 use crate::store::shard::field_deadlines::{FieldDeadlines, nearest_deadline, wall_ms};
 use crate::store::shard::keys::is_due;
-use crate::store::value::{Hash, Kind};
+use crate::store::value::{DataType, Hash};
 use crate::time::clock::Deadline;
 
 impl Keys {

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::store::entry::Entry;
 use crate::store::shard::field_deadlines::nearest_deadline;
-use crate::store::value::{Hash, Kind, List, Set, SortedSet, Type};
+use crate::store::value::{DataType, Hash, List, Set, SortedSet, Type};
 use crate::time::clock::Deadline;
 
 /// Measurements of an entry; all zero for a value that panics even when it is read.

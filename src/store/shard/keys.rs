@@ -25,11 +25,11 @@ use crate::store::reclaim::{Contents, Reclaimer};
 use crate::store::relocation::Moved;
 use crate::store::services::Services;
 use crate::store::shard::field_deadlines::{FieldDeadlines, nearest_deadline};
-use crate::store::table::{Place, Table};
+use crate::store::table::{SlotPosition, Table};
 use crate::store::unlogged;
 use crate::store::usage::Dice;
-use crate::store::value::{Hash, Kind, Str, StringHint, Type, VisibleHash};
-use crate::store::walk::{Beside, Entries, Walk};
+use crate::store::value::{DataType, Hash, Str, StringHint, Type, VisibleHash};
+use crate::store::walk::{Beside, Entries, TableWalk};
 use crate::time::clock::{Deadline, Now};
 
 /// The keys of a shard, with their counters and the interests in them.
@@ -68,7 +68,7 @@ pub(crate) struct Keys {
     /// Deadlines of fields of hashes, once there was one.
     pub(in crate::store) fields: Option<Box<FieldDeadlines>>,
     /// Walk of a snapshot that has not visited all keys.
-    pub(super) walk: Option<Box<Walk>>,
+    pub(super) walk: Option<Box<TableWalk>>,
 }
 
 impl Keys {
@@ -164,7 +164,7 @@ impl Keys {
 
     /// Borrows the entry of a key at its located position for a change; the table must not have changed since.
     #[inline]
-    pub(super) fn entry_mut(&mut self, key: Key<'_>, place: Place) -> Option<&mut Entry> {
+    pub(super) fn entry_mut(&mut self, key: Key<'_>, place: SlotPosition) -> Option<&mut Entry> {
         self.before_change(key);
         self.table.at_mut(place)
     }
@@ -579,7 +579,7 @@ impl Keys {
     /// Removes the entry at a located position, as [`Keys::detach`] does after its preparations; the table must not
     /// have changed since.
     #[inline]
-    fn detach_at(&mut self, place: Place) -> Option<Entry> {
+    fn detach_at(&mut self, place: SlotPosition) -> Option<Entry> {
         let (entry, merged) = self.table.remove_at(place)?;
         self.with_ttl -= usize::from(entry.deadline().is_some());
         self.resized(-(entry.memory() as isize));

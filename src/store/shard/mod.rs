@@ -35,12 +35,12 @@ pub(crate) use totals::Totals;
 pub(crate) struct Shard {
     pub(crate) keys: Keys,
     /// Counts of keys that were removed without a call, once there was one.
-    removed: Option<Box<Removed>>,
+    removed: Option<Box<RemovalCounts>>,
 }
 
 /// Counts of the keys that were removed without a call.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Removed {
+pub(super) struct RemovalCounts {
     /// Expired keys that the sweeper deleted.
     pub(super) swept: u64,
     pub(super) evicted: u64,
@@ -63,16 +63,16 @@ impl Shard {
     }
 
     pub(crate) fn totals(&self) -> Totals {
-        let Removed { swept, evicted } = self.removed();
+        let RemovalCounts { swept, evicted } = self.removed();
         Totals { swept, evicted, ..self.keys.totals() }
     }
 
-    fn removed(&self) -> Removed {
+    fn removed(&self) -> RemovalCounts {
         self.removed.as_deref().copied().unwrap_or_default()
     }
 
     /// Counts a key that was removed.
-    pub(super) fn count_removed(&mut self, count: impl FnOnce(&mut Removed)) {
+    pub(super) fn count_removed(&mut self, count: impl FnOnce(&mut RemovalCounts)) {
         count(self.removed.get_or_insert_default());
     }
 

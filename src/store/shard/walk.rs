@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crate::store::entry::Entry;
 use crate::store::key::Key;
 use crate::store::shard::Keys;
-use crate::store::walk::{Beside, Visitor, Walk, WalkSink};
+use crate::store::walk::{Beside, TableWalk, Visitor, WalkSink};
 
 impl Keys {
     /// Begins a walk over the present keys and fences, if there are any.
     pub(in crate::store) fn begin_walk(&mut self, sink: &Arc<dyn WalkSink>) {
-        self.walk = (!self.is_empty() || self.interests.has_fences()).then(|| Box::new(Walk::new(self.db(), sink)));
+        self.walk =
+            (!self.is_empty() || self.interests.has_fences()).then(|| Box::new(TableWalk::new(self.db(), sink)));
     }
 
     /// Gives a key that is about to change to the walk, if there is one.
@@ -31,7 +32,7 @@ impl Keys {
     #[cold]
     pub(super) fn follow_record(&mut self, key: Key<'_>) {
         if self.find_undeleted(key).is_some_and(|entry| entry.record().is_some()) {
-            self.walk.get_or_insert_with(|| Box::new(Walk::of_begun())).add_begun(key.bytes);
+            self.walk.get_or_insert_with(|| Box::new(TableWalk::of_begun())).add_begun(key.bytes);
         }
     }
 
@@ -79,7 +80,7 @@ impl Keys {
     }
 
     /// Runs a closure on the walk, if there is one, and on the keys.
-    fn with_walk<R>(&mut self, act: impl FnOnce(&mut Walk, &mut Keys) -> R) -> Option<R> {
+    fn with_walk<R>(&mut self, act: impl FnOnce(&mut TableWalk, &mut Keys) -> R) -> Option<R> {
         let mut walk = self.walk.take()?;
         let result = act(&mut walk, self);
         self.walk = Some(walk);

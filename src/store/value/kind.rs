@@ -53,7 +53,7 @@ pub enum Packing {
 
 /// A data type: access of handlers to its values. A new type adds to the store its own file, and a variant of [`Type`],
 /// of [`ValueRef`](super::ValueRef) and of [`Value`](super::Value).
-pub trait Kind {
+pub trait DataType {
     /// The type's name.
     const TYPE: Type;
     /// A shared borrow of a value of this type.
@@ -97,7 +97,7 @@ impl Entry {
     /// # Errors
     /// [`WrongType`] if the value is of another type.
     #[inline]
-    pub fn get<K: Kind>(&self) -> Result<K::Ref<'_>, WrongType> {
+    pub fn get<K: DataType>(&self) -> Result<K::Ref<'_>, WrongType> {
         if self.is_of(K::TYPE) { Ok(K::read(self)) } else { Err(WrongType) }
     }
 }

@@ -14,11 +14,11 @@ use crate::store::entry::Entry;
 use crate::store::limits::ListLimit;
 use crate::store::value::big::boxes_len;
 use crate::store::value::big::list::{Chunk, listpack_of};
-use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Listpack, ListpackMut};
-use crate::store::value::{Kind, Packing, Type, Value};
+use crate::store::value::listpack::{Encoded, HEADER_LEN, Listpack, ListpackMut, StoredElement};
+use crate::store::value::{DataType, Packing, Type, Value};
 use crate::time::clock::Deadline;
 
-pub(crate) use crate::store::value::big::list::{BigList, End, ListItems, NodeLimit};
+pub(crate) use crate::store::value::big::list::{BigList, ListEnd, ListItems, NodeLimit};
 
 /// The memory of the boxes between an entry and its long list.
 const BOXES_LEN: usize = boxes_len::<BigList>();
@@ -40,7 +40,7 @@ pub(crate) struct ListMut<'e>(&'e mut Entry);
 
 /// A node of a list, as in dumps.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Node<'a> {
+pub(crate) enum ListNode<'a> {
     /// A listpack of this many elements, without header and terminator.
     Packed(&'a [u8], usize),
     /// A single element.
@@ -97,7 +97,7 @@ impl<'e> ListRef<'e> {
     }
 
     /// Returns the element at an index.
-    pub(crate) fn get(self, index: usize) -> Option<Item<'e>> {
+    pub(crate) fn get(self, index: usize) -> Option<StoredElement<'e>> {
         match self {
             ListRef::Packed(listpack) => listpack.seek(index.cast_signed()).map(|at| listpack.get(at)),
             ListRef::Big(big) => big.iter_from(index).next(),
@@ -106,27 +106,29 @@ impl<'e> ListRef<'e> {
 
     /// Returns the element at an end.
     #[inline]
-    pub(crate) fn end(self, at: End) -> Option<Item<'e>> {
+    pub(crate) fn end(self, at: ListEnd) -> Option<StoredElement<'e>> {
         match at {
-            End::Head => self.iter().next(),
-            End::Tail => self.iter().next_back(),
+            ListEnd::Head => self.iter().next(),
+            ListEnd::Tail => self.iter().next_back(),
         }
     }
 
     /// Iterates over the nodes; a packed list is a single node.
-    pub(crate) fn nodes(self) -> impl ExactSizeIterator<Item = Node<'e>> {
-        let nodes: SmallVec<[Node<'e>; 1]> = match self {
-            ListRef::Packed(listpack) => std::iter::once(Node::Packed(listpack.elements(), listpack.len())).collect(),
+    pub(crate) fn nodes(self) -> impl ExactSizeIterator<Item = ListNode<'e>> {
+        let nodes: SmallVec<[ListNode<'e>; 1]> = match self {
+            ListRef::Packed(listpack) => {
+                std::iter::once(ListNode::Packed(listpack.elements(), listpack.len())).collect()
+            }
             ListRef::Big(big) => big.chunks().iter().map(node_of).collect(),
         };
         nodes.into_iter()
     }
 }
 
-fn node_of(chunk: &Chunk) -> Node<'_> {
+fn node_of(chunk: &Chunk) -> ListNode<'_> {
     match chunk.plain_text() {
-        Some(text) => Node::Plain(text),
-        None => Node::Packed(chunk.elements(), chunk.len()),
+        Some(text) => ListNode::Plain(text),
+        None => ListNode::Packed(chunk.elements(), chunk.len()),
     }
 }
 
@@ -136,7 +138,7 @@ impl ListMut<'_> {
     pub(crate) fn push<'t>(
         &mut self,
         texts: impl ExactSizeIterator<Item = &'t [u8]> + Clone,
-        at: End,
+        at: ListEnd,
         limit: NodeLimit,
     ) -> usize {
         if let Some(Value::List(big)) = self.0.value_mut() {
@@ -151,7 +153,7 @@ impl ListMut<'_> {
     fn push_packed<'t>(
         &mut self,
         mut texts: impl ExactSizeIterator<Item = &'t [u8]> + Clone,
-        at: End,
+        at: ListEnd,
         limit: NodeLimit,
     ) {
         let added: usize = texts.clone().map(<[u8]>::len).sum();
@@ -162,25 +164,25 @@ impl ListMut<'_> {
         if texts.len() == 1 {
             if let Some(element) = texts.next().map(Encoded::of) {
                 match at {
-                    End::Head => packed.push_front(element),
-                    End::Tail => packed.push_back(element),
+                    ListEnd::Head => packed.push_front(element),
+                    ListEnd::Tail => packed.push_back(element),
                 }
             }
             return;
         }
         let mut elements: SmallVec<[Encoded<'_>; 8]> = texts.map(Encoded::of).collect();
         match at {
-            End::Head => {
+            ListEnd::Head => {
                 elements.reverse();
                 packed.insert_all_before(HEADER_LEN, &elements);
             }
-            End::Tail => packed.push_back_all(&elements),
+            ListEnd::Tail => packed.push_back_all(&elements),
         }
     }
 
     /// Passes the element at an end to `read` and removes it; returns true if there was one.
     #[inline]
-    pub(crate) fn pop(&mut self, at: End, limit: NodeLimit, read: impl FnOnce(Item<'_>)) -> bool {
+    pub(crate) fn pop(&mut self, at: ListEnd, limit: NodeLimit, read: impl FnOnce(StoredElement<'_>)) -> bool {
         if let Some(Value::List(big)) = self.0.value_mut() {
             let is_removed = big.pop(at, read);
             if big.only_chunk().is_some() {
@@ -192,10 +194,10 @@ impl ListMut<'_> {
     }
 
     #[inline(never)] // as ListMut::push_packed
-    fn pop_packed(&mut self, at: End, read: impl FnOnce(Item<'_>)) -> bool {
+    fn pop_packed(&mut self, at: ListEnd, read: impl FnOnce(StoredElement<'_>)) -> bool {
         let Form::Packed(mut packed) = self.form() else { return false };
         let listpack = packed.as_listpack();
-        let position = if at == End::Head { listpack.first() } else { listpack.last() };
+        let position = if at == ListEnd::Head { listpack.first() } else { listpack.last() };
         let Some(position) = position else { return false };
         read(listpack.get(position));
         packed.remove(position);
@@ -219,7 +221,7 @@ impl ListMut<'_> {
     }
 
     /// Removes up to `max_count` elements equal to a text, beginning at an end. Returns their number.
-    pub(crate) fn remove_equal(&mut self, text: &[u8], max_count: usize, from: End, limit: NodeLimit) -> usize {
+    pub(crate) fn remove_equal(&mut self, text: &[u8], max_count: usize, from: ListEnd, limit: NodeLimit) -> usize {
         match self.form() {
             Form::Big(big) => {
                 let removed = big.remove_equal(text, max_count, from, limit);
@@ -334,15 +336,15 @@ impl ListBuilder {
 
     /// Adds an element at the end.
     pub(crate) fn push(&mut self, text: &[u8]) {
-        self.list.push(text, End::Tail, self.limit);
+        self.list.push(text, ListEnd::Tail, self.limit);
     }
 
     /// Adds a node at the end; a node without elements is left out.
-    pub(crate) fn push_node(&mut self, node: Node<'_>) {
+    pub(crate) fn push_node(&mut self, node: ListNode<'_>) {
         match node {
-            Node::Packed(_, 0) => {}
-            Node::Packed(elements, count) => self.list.append_chunk(Chunk::of(elements, count)),
-            Node::Plain(text) => self.list.append_chunk(Chunk::plain(text)),
+            ListNode::Packed(_, 0) => {}
+            ListNode::Packed(elements, count) => self.list.append_chunk(Chunk::of(elements, count)),
+            ListNode::Plain(text) => self.list.append_chunk(Chunk::plain(text)),
         }
     }
 
@@ -364,7 +366,7 @@ impl ListBuilder {
     }
 }
 
-impl Kind for List {
+impl DataType for List {
     const TYPE: Type = Type::List;
     type Ref<'e> = ListRef<'e>;
     type Mut<'e> = ListMut<'e>;

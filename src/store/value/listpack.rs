@@ -13,7 +13,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 pub(crate) use element::{
-    Encoded, Item, Items, find, first, is_short_text, item_at, next, prev, put_int, put_text, write_short_text,
+    Encoded, Items, StoredElement, find, first, is_short_text, item_at, next, prev, put_int, put_text, write_short_text,
 };
 
 /// The length of the header: the length of the listpack as a `u32`, and the number of elements as a `u16`, both in
@@ -134,7 +134,7 @@ impl<'a> Listpack<'a> {
 
     /// Returns the element at a position.
     #[inline]
-    pub(crate) fn get(self, at: usize) -> Item<'a> {
+    pub(crate) fn get(self, at: usize) -> StoredElement<'a> {
         item_at(self.bytes, at)
     }
 
@@ -185,7 +185,7 @@ impl<'a> Listpack<'a> {
 }
 
 impl<'a> IntoIterator for Listpack<'a> {
-    type Item = Item<'a>;
+    type Item = StoredElement<'a>;
     type IntoIter = Items<'a>;
 
     fn into_iter(self) -> Items<'a> {

@@ -33,16 +33,16 @@ const LONG_INT_LEN: usize = 10;
 
 /// A member of a set.
 #[repr(transparent)]
-pub(crate) struct Member(NonNull<u8>);
+pub(crate) struct OwnedMember(NonNull<u8>);
 
 // SAFETY: an entry may move to another thread and be read by several, and an integer is only a number.
-unsafe impl Send for Member {}
+unsafe impl Send for OwnedMember {}
 // SAFETY: as above.
-unsafe impl Sync for Member {}
+unsafe impl Sync for OwnedMember {}
 
 /// Key of a member in a table: its text, parsed once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Name<'k>(Form<'k>);
+pub(crate) struct MemberName<'k>(Form<'k>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form<'k> {
@@ -52,20 +52,20 @@ enum Form<'k> {
     Text(&'k [u8]),
 }
 
-impl<'k> Name<'k> {
+impl<'k> MemberName<'k> {
     /// Returns the name of a member, which is given as an integer if it is a canonical one; `buffer` is used for an
     /// integer that is stored as text.
     #[inline]
-    pub(crate) fn of_item(item: listpack::Item<'k>, buffer: &'k mut itoa::Buffer) -> Self {
+    pub(crate) fn of_item(item: listpack::StoredElement<'k>, buffer: &'k mut itoa::Buffer) -> Self {
         match item {
-            listpack::Item::Int(int @ MIN..=MAX) => Name(Form::Int(int)),
-            listpack::Item::Int(int) => Name(Form::Text(buffer.format(int).as_bytes())),
-            listpack::Item::Text(text) => Name(Form::Text(text)),
+            listpack::StoredElement::Int(int @ MIN..=MAX) => MemberName(Form::Int(int)),
+            listpack::StoredElement::Int(int) => MemberName(Form::Text(buffer.format(int).as_bytes())),
+            listpack::StoredElement::Text(text) => MemberName(Form::Text(text)),
         }
     }
 }
 
-impl Name<'_> {
+impl MemberName<'_> {
     /// Passes the text of the member to `read`.
     pub(super) fn with_bytes<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
         match self.0 {
@@ -76,7 +76,7 @@ impl Name<'_> {
 }
 
 /// An integer is hashed as eight bytes. It never equals a text, so the hashes of integers and texts need not differ.
-impl Hash for Name<'_> {
+impl Hash for MemberName<'_> {
     #[inline]
     fn hash<S: State>(&self, state: &mut S) {
         match self.0 {
@@ -86,8 +86,8 @@ impl Hash for Name<'_> {
     }
 }
 
-impl Member {
-    pub(crate) fn new(name: Name<'_>) -> Self {
+impl OwnedMember {
+    pub(crate) fn new(name: MemberName<'_>) -> Self {
         let word = match name.0 {
             Form::Int(int) => {
                 let word = ptr::without_provenance_mut((int as usize) << 1 | INT);
@@ -95,12 +95,12 @@ impl Member {
             }
             Form::Text(text) => Entry::text(text, b"", None).into_raw(),
         };
-        Member(word)
+        OwnedMember(word)
     }
 
     /// Creates a member, which is given as an integer if it is a canonical one.
-    pub(crate) fn of(item: listpack::Item<'_>) -> Self {
-        Member::new(Name::of_item(item, &mut itoa::Buffer::new()))
+    pub(crate) fn of(item: listpack::StoredElement<'_>) -> Self {
+        OwnedMember::new(MemberName::of_item(item, &mut itoa::Buffer::new()))
     }
 
     /// Returns the integer, if it is stored as one.
@@ -112,25 +112,25 @@ impl Member {
 
     /// Returns the member as an integer, even if it is stored as text, or as a text.
     #[inline]
-    pub(crate) fn item(&self) -> listpack::Item<'_> {
+    pub(crate) fn item(&self) -> listpack::StoredElement<'_> {
         match self.entry().map(Entry::key) {
-            None => listpack::Item::Int(self.to_int().unwrap_or(0)),
-            Some(text) if text.len() < LONG_INT_LEN => listpack::Item::Text(text),
-            Some(text) => listpack::Item::of(text),
+            None => listpack::StoredElement::Int(self.to_int().unwrap_or(0)),
+            Some(text) if text.len() < LONG_INT_LEN => listpack::StoredElement::Text(text),
+            Some(text) => listpack::StoredElement::of(text),
         }
     }
 
     /// Returns a copy that shares no memory with the original.
     pub(crate) fn copy(&self) -> Self {
-        Member::new(self.name())
+        OwnedMember::new(self.name())
     }
 
     /// Returns the key of the member in a table.
     #[inline]
-    pub(super) fn name(&self) -> Name<'_> {
+    pub(super) fn name(&self) -> MemberName<'_> {
         match self.entry() {
-            Some(entry) => Name(Form::Text(entry.key())),
-            None => Name(Form::Int(self.to_int().unwrap_or(0))),
+            Some(entry) => MemberName(Form::Text(entry.key())),
+            None => MemberName(Form::Int(self.to_int().unwrap_or(0))),
         }
     }
 
@@ -151,7 +151,7 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for OwnedMember {
     #[inline]
     fn drop(&mut self) {
         if self.0.addr().get() & INT == 0 {
@@ -161,11 +161,11 @@ impl Drop for Member {
     }
 }
 
-impl Item for Member {
-    type Key<'k> = Name<'k>;
+impl Item for OwnedMember {
+    type Key<'k> = MemberName<'k>;
 
     #[inline]
-    fn is(&self, name: Name<'_>) -> bool {
+    fn is(&self, name: MemberName<'_>) -> bool {
         match name.0 {
             Form::Int(int) => self.to_int() == Some(int),
             Form::Text(text) => self.entry().is_some_and(|entry| entry.key() == text),
@@ -190,17 +190,17 @@ mod tests {
     use super::*;
     use crate::store::table::Table;
 
-    impl<'k> Name<'k> {
+    impl<'k> MemberName<'k> {
         /// Returns the name of the member with a text.
         fn of(text: &'k [u8]) -> Self {
-            match listpack::Item::of(text) {
-                listpack::Item::Int(int @ MIN..=MAX) => Name(Form::Int(int)),
-                _ => Name(Form::Text(text)),
+            match listpack::StoredElement::of(text) {
+                listpack::StoredElement::Int(int @ MIN..=MAX) => MemberName(Form::Int(int)),
+                _ => MemberName(Form::Text(text)),
             }
         }
     }
 
-    fn text(member: &Member) -> Vec<u8> {
+    fn text(member: &OwnedMember) -> Vec<u8> {
         member.item().to_cow().into_owned()
     }
 
@@ -215,18 +215,18 @@ mod tests {
 
     #[test]
     fn a_slot_with_a_member_is_one_word() {
-        assert_eq!(size_of::<Option<Member>>(), size_of::<usize>());
+        assert_eq!(size_of::<Option<OwnedMember>>(), size_of::<usize>());
     }
 
     #[test]
     fn a_member_is_the_one_whose_text_it_has_and_no_other() {
         let (hasher, samples) = (Hasher::new(), samples());
         for one in &samples {
-            let member = Member::new(Name::of(one));
+            let member = OwnedMember::new(MemberName::of(one));
             assert_eq!(&text(&member), one);
-            assert_eq!(Item::hash(&member, &hasher), hasher.hash_one(Name::of(one)));
+            assert_eq!(Item::hash(&member, &hasher), hasher.hash_one(MemberName::of(one)));
             for other in &samples {
-                assert_eq!(member.is(Name::of(other)), one == other, "{one:?} {other:?}");
+                assert_eq!(member.is(MemberName::of(other)), one == other, "{one:?} {other:?}");
             }
         }
     }
@@ -235,10 +235,10 @@ mod tests {
     fn integers_of_63_bits_take_no_memory_and_others_are_entries() {
         for (int, is_word) in [(0, true), (-1, true), (MIN, true), (MAX, true), (MIN - 1, false), (i64::MAX, false)] {
             let (mut buffer, written) = (itoa::Buffer::new(), int.to_string());
-            let by_int = Name::of_item(listpack::Item::Int(int), &mut buffer);
-            let by_text = Name::of(written.as_bytes());
+            let by_int = MemberName::of_item(listpack::StoredElement::Int(int), &mut buffer);
+            let by_text = MemberName::of(written.as_bytes());
             assert_eq!(by_int, by_text);
-            let member = Member::new(by_int);
+            let member = OwnedMember::new(by_int);
             assert_eq!((member.to_int(), member.memory() == 0), (is_word.then_some(int), is_word));
             assert_eq!(text(&member), written.as_bytes());
             assert_eq!(member.item().to_int(), Some(int));
@@ -249,19 +249,19 @@ mod tests {
     fn a_table_of_members_behaves_as_a_plain_set() {
         // Fewer steps under Miri, where each takes a thousand times as long.
         let steps = if cfg!(miri) { 2_000 } else { 100_000 };
-        let (mut table, mut model) = (Table::<Member>::new(Hasher::new()), HashSet::new());
+        let (mut table, mut model) = (Table::<OwnedMember>::new(Hasher::new()), HashSet::new());
         let mut random = 1_u64;
         for step in 0..steps {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let number = (random >> 33) % (steps / 20);
             let text =
                 if number.is_multiple_of(3) { format!("member {number}") } else { number.to_string() }.into_bytes();
-            let name = Name::of(&text);
+            let name = MemberName::of(&text);
             let hash = table.hash(name);
             if (step / (steps / 10)) % 2 == 0 {
                 let is_new = table.find(hash, name).is_none();
                 if is_new {
-                    table.insert(hash, Member::new(name));
+                    table.insert(hash, OwnedMember::new(name));
                 }
                 assert_eq!(is_new, model.insert(text));
             } else {

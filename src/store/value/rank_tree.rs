@@ -27,18 +27,18 @@ mod tests;
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
 
-use node::{ByKey, Edge, INNER_MAX, Inner, LEAF_MAX, Leaf, Node, Place};
+use node::{ByScoreAndMember, Edge, ElementPosition, INNER_MAX, Inner, LEAF_MAX, Leaf, TreeNode};
 
-pub(crate) use node::Member;
+pub(crate) use node::MemberHandle;
 
 /// Elements in order, addressed by key or by rank. Scores are never NaN.
 pub(crate) struct RankTree<M> {
-    root: Option<Box<Node<M>>>,
+    root: Option<Box<TreeNode<M>>>,
     len: usize,
     nodes: usize,
 }
 
-impl<M: Member> RankTree<M> {
+impl<M: MemberHandle> RankTree<M> {
     /// Creates an empty tree, which allocates nothing until it is used.
     pub(crate) fn new() -> Self {
         RankTree { root: None, len: 0, nodes: 0 }
@@ -47,7 +47,7 @@ impl<M: Member> RankTree<M> {
     /// Builds a tree of full nodes from elements that are in ascending order and without duplicates.
     pub(crate) fn from_ascending(elements: impl IntoIterator<Item = (f64, M)>) -> Self {
         let mut tree = RankTree::new();
-        let mut level: Vec<Box<Node<M>>> = Vec::new();
+        let mut level: Vec<Box<TreeNode<M>>> = Vec::new();
         let mut leaf: Option<Leaf<M>> = None;
         for (score, member) in elements {
             let open = leaf.get_or_insert_with(|| Leaf::new(member));
@@ -55,10 +55,10 @@ impl<M: Member> RankTree<M> {
             open.insert(open.len(), score, member);
             tree.len += 1;
             if open.len() == LEAF_MAX {
-                level.extend(leaf.take().map(|full| Box::new(Node::Leaf(full))));
+                level.extend(leaf.take().map(|full| Box::new(TreeNode::Leaf(full))));
             }
         }
-        level.extend(leaf.map(|rest| Box::new(Node::Leaf(rest))));
+        level.extend(leaf.map(|rest| Box::new(TreeNode::Leaf(rest))));
         tree.nodes = level.len();
         while level.len() > 1 {
             let mut above = Vec::with_capacity(level.len().div_ceil(INNER_MAX));
@@ -70,7 +70,7 @@ impl<M: Member> RankTree<M> {
                 {
                     inner.push(next);
                 }
-                above.push(Box::new(Node::Inner(inner)));
+                above.push(Box::new(TreeNode::Inner(inner)));
             }
             tree.nodes += above.len();
             level = above;
@@ -85,7 +85,7 @@ impl<M: Member> RankTree<M> {
 
     /// Returns the bytes allocated, without the members.
     pub(crate) fn memory(&self) -> usize {
-        self.nodes * size_of::<Node<M>>()
+        self.nodes * size_of::<TreeNode<M>>()
     }
 
     /// Returns the cost of freeing the tree, in units of one allocation.
@@ -104,12 +104,12 @@ impl<M: Member> RankTree<M> {
         let nodes = &mut self.nodes;
         let root = self.root.get_or_insert_with(|| {
             *nodes += 1;
-            Box::new(Node::Leaf(Leaf::new(member)))
+            Box::new(TreeNode::Leaf(Leaf::new(member)))
         });
         if root.is_full() {
-            let empty = Box::new(Node::Leaf(Leaf::new(member)));
+            let empty = Box::new(TreeNode::Leaf(Leaf::new(member)));
             let child = std::mem::replace(root, empty);
-            **root = Node::Inner(Inner::new(child));
+            **root = TreeNode::Inner(Inner::new(child));
             *nodes += 1;
         }
         root.insert(score, member, nodes);
@@ -117,7 +117,7 @@ impl<M: Member> RankTree<M> {
 
     /// Removes an element and returns its handle.
     pub(crate) fn remove(&mut self, score: f64, bytes: &[u8]) -> Option<M> {
-        self.remove_found(&mut ByKey { score, bytes })
+        self.remove_found(&mut ByScoreAndMember { score, bytes })
     }
 
     /// Changes the score of an element; returns true if it exists. The element stays in its leaf if the order allows
@@ -125,13 +125,14 @@ impl<M: Member> RankTree<M> {
     pub(crate) fn update(&mut self, score: f64, bytes: &[u8], new_score: f64) -> bool {
         debug_assert!(!new_score.is_nan(), "a score is a number");
         let Some(root) = self.root.as_deref_mut() else { return false };
-        let found = root.change(&mut ByKey { score, bytes }, Edge::ROOT, None, &mut self.nodes, &mut |place| {
-            if place.covers(new_score, bytes) {
-                (place.leaf.rescore(place.at, new_score), false)
-            } else {
-                (place.leaf.remove(place.at), true)
-            }
-        });
+        let found =
+            root.change(&mut ByScoreAndMember { score, bytes }, Edge::ROOT, None, &mut self.nodes, &mut |place| {
+                if place.covers(new_score, bytes) {
+                    (place.leaf.rescore(place.at, new_score), false)
+                } else {
+                    (place.leaf.remove(place.at), true)
+                }
+            });
         let Some((member, removed)) = found else { return false };
         if removed {
             self.len -= 1;
@@ -171,8 +172,8 @@ impl<M: Member> RankTree<M> {
         let mut rank = 0;
         loop {
             match node {
-                Node::Leaf(leaf) => return Some(rank + leaf.find(score, bytes).ok()?),
-                Node::Inner(inner) => {
+                TreeNode::Leaf(leaf) => return Some(rank + leaf.find(score, bytes).ok()?),
+                TreeNode::Inner(inner) => {
                     let at = inner.child_of(score, bytes);
                     node = inner.child(at);
                     node.prefetch_scores();
@@ -210,8 +211,8 @@ impl<M: Member> RankTree<M> {
         let mut rank = 0;
         loop {
             match node {
-                Node::Leaf(leaf) => return rank + divide(leaf.scores(), leaf.members()),
-                Node::Inner(inner) => {
+                TreeNode::Leaf(leaf) => return rank + divide(leaf.scores(), leaf.members()),
+                TreeNode::Inner(inner) => {
                     let at = divide(inner.keys().scores(), inner.keys().members()).saturating_sub(1);
                     node = inner.child(at);
                     node.prefetch_scores();
@@ -223,7 +224,7 @@ impl<M: Member> RankTree<M> {
 
     fn remove_found(&mut self, seek: &mut impl node::Seek<M>) -> Option<M> {
         let root = self.root.as_deref_mut()?;
-        let mut act = |place: Place<'_, M>| (place.leaf.remove(place.at), true);
+        let mut act = |place: ElementPosition<'_, M>| (place.leaf.remove(place.at), true);
         let (member, _) = root.change(seek, Edge::ROOT, None, &mut self.nodes, &mut act)?;
         self.len -= 1;
         self.shrink();
@@ -235,7 +236,7 @@ impl<M: Member> RankTree<M> {
         if self.len == 0 {
             return self.clear();
         }
-        while let Some(Node::Inner(root)) = self.root.as_deref_mut()
+        while let Some(TreeNode::Inner(root)) = self.root.as_deref_mut()
             && root.len() == 1
         {
             self.root = root.take_only_child();
@@ -258,7 +259,7 @@ impl<M: Member> RankTree<M> {
     }
 }
 
-impl<M: Member> fmt::Debug for RankTree<M> {
+impl<M: MemberHandle> fmt::Debug for RankTree<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RankTree").field("len", &self.len).field("nodes", &self.nodes).finish()
     }
@@ -268,7 +269,7 @@ impl<M: Member> fmt::Debug for RankTree<M> {
 /// it needs no links between leaves.
 #[derive(Clone)]
 pub(crate) struct Iter<'a, M> {
-    root: Option<&'a Node<M>>,
+    root: Option<&'a TreeNode<M>>,
     /// Ranks still to be returned.
     ranks: Range<usize>,
     /// Elements from `ranks.start` to the end of their leaf, or nothing if that leaf is still to be found.
@@ -277,7 +278,7 @@ pub(crate) struct Iter<'a, M> {
     back: (&'a [f64], &'a [M]),
 }
 
-impl<M: Member> Iter<'_, M> {
+impl<M: MemberHandle> Iter<'_, M> {
     /// Returns the handle of the element that comes `count` after the next one, if it is in the same leaf and that leaf
     /// has been reached.
     #[inline]
@@ -313,7 +314,7 @@ impl<M: Member> Iter<'_, M> {
     }
 }
 
-impl<M: Member> Iterator for Iter<'_, M> {
+impl<M: MemberHandle> Iterator for Iter<'_, M> {
     type Item = (f64, M);
 
     #[inline]
@@ -337,7 +338,7 @@ impl<M: Member> Iterator for Iter<'_, M> {
     }
 }
 
-impl<M: Member> DoubleEndedIterator for Iter<'_, M> {
+impl<M: MemberHandle> DoubleEndedIterator for Iter<'_, M> {
     #[inline]
     fn next_back(&mut self) -> Option<(f64, M)> {
         if self.ranks.is_empty() {
@@ -355,4 +356,4 @@ impl<M: Member> DoubleEndedIterator for Iter<'_, M> {
     }
 }
 
-impl<M: Member> ExactSizeIterator for Iter<'_, M> {}
+impl<M: MemberHandle> ExactSizeIterator for Iter<'_, M> {}

@@ -2,7 +2,7 @@
 //!
 //! A score that is an integer is stored as an integer, and any other as its shortest text, as in Redis.
 
-use crate::store::value::listpack::{Encoded, Item};
+use crate::store::value::listpack::{Encoded, StoredElement};
 use crate::text::double::{DoubleText, as_integer, parse_double, write_double};
 
 /// A score in its stored form.
@@ -31,16 +31,16 @@ impl ScoreText {
 
 /// Reads a stored score.
 #[inline]
-pub(super) fn read_score(item: Item<'_>) -> f64 {
+pub(super) fn read_score(item: StoredElement<'_>) -> f64 {
     checked_score(item).expect("scores are written here, or were checked")
 }
 
 /// Reads a score from elsewhere; `None` if it is not a number.
 #[inline]
-pub(crate) fn checked_score(item: Item<'_>) -> Option<f64> {
+pub(crate) fn checked_score(item: StoredElement<'_>) -> Option<f64> {
     match item {
-        Item::Int(score) => Some(score as f64),
-        Item::Text(text) => parse_double(text),
+        StoredElement::Int(score) => Some(score as f64),
+        StoredElement::Text(text) => parse_double(text),
     }
 }
 
@@ -50,7 +50,7 @@ pub(crate) enum Score<'e> {
     /// A number.
     Number(f64),
     /// An element of a listpack.
-    Packed(Item<'e>),
+    Packed(StoredElement<'e>),
 }
 
 impl Score<'_> {

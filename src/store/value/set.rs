@@ -9,11 +9,11 @@ mod random;
 mod tests;
 
 use crate::store::entry::Entry;
-use crate::store::limits::{Limits, PackedLimit};
+use crate::store::limits::{PackedLimit, ValueLimits};
 use crate::store::table::Hasher;
 use crate::store::value::intset::{IntSet, IntSetMut};
-use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Listpack, ListpackMut};
-use crate::store::value::{Kind, Packing, Type, Value, intset};
+use crate::store::value::listpack::{Encoded, HEADER_LEN, Listpack, ListpackMut, StoredElement};
+use crate::store::value::{DataType, Packing, Type, Value, intset};
 use crate::time::clock::Deadline;
 
 pub(crate) use crate::store::value::big::set::BigSet;
@@ -53,7 +53,7 @@ pub(crate) struct Rules<'a> {
 impl<'a> Rules<'a> {
     /// Returns the rules by the settings.
     #[inline]
-    pub(crate) fn new(limits: Limits, hasher: &'a Hasher) -> Self {
+    pub(crate) fn new(limits: ValueLimits, hasher: &'a Hasher) -> Self {
         Rules { packed: limits.set, ints: limits.intset_entries, hasher }
     }
 
@@ -84,11 +84,11 @@ impl<'e> SetRef<'e> {
 
     /// Returns true if a member is in the set; an integer must be given as one.
     #[inline]
-    pub(crate) fn contains(self, member: Item<'_>) -> bool {
+    pub(crate) fn contains(self, member: StoredElement<'_>) -> bool {
         match (self, member) {
             (SetRef::Big(big), member) => big.contains(member),
-            (SetRef::Ints(ints), Item::Int(int)) => ints.contains(int),
-            (SetRef::Ints(_), Item::Text(_)) => false,
+            (SetRef::Ints(ints), StoredElement::Int(int)) => ints.contains(int),
+            (SetRef::Ints(_), StoredElement::Text(_)) => false,
             (SetRef::Packed(listpack), member) => position(listpack, member).is_some(),
         }
     }
@@ -123,9 +123,9 @@ impl SetMut<'_> {
     }
 
     /// Chooses the encoding of an empty set to which `count` members will be added, beginning with `first`.
-    pub(crate) fn start(&mut self, first: Item<'_>, count: usize, rules: Rules<'_>) {
+    pub(crate) fn start(&mut self, first: StoredElement<'_>, count: usize, rules: Rules<'_>) {
         match first {
-            Item::Int(_) if count <= rules.ints => self.0.set_packed(Packing::Other, IntSet::EMPTY.bytes()),
+            StoredElement::Int(_) if count <= rules.ints => self.0.set_packed(Packing::Other, IntSet::EMPTY.bytes()),
             _ if count <= rules.packed.entries => {}
             _ => drop(self.grow_big(rules.hasher)),
         }
@@ -146,16 +146,16 @@ impl SetMut<'_> {
 
     /// Adds a member; an integer must be given as one. Returns true if it is new.
     #[inline]
-    pub(crate) fn add(&mut self, member: Item<'_>, rules: Rules<'_>) -> bool {
+    pub(crate) fn add(&mut self, member: StoredElement<'_>, rules: Rules<'_>) -> bool {
         match self.big_mut() {
             Some(big) => big.add(member),
             None => self.add_packed(member, rules),
         }
     }
 
-    fn add_packed(&mut self, member: Item<'_>, rules: Rules<'_>) -> bool {
+    fn add_packed(&mut self, member: StoredElement<'_>, rules: Rules<'_>) -> bool {
         match (self.0.packing(), member) {
-            (Packing::Other, Item::Int(int)) => {
+            (Packing::Other, StoredElement::Int(int)) => {
                 let mut ints = IntSetMut::new(&mut *self.0);
                 let is_new = ints.add(int);
                 if is_new && ints.as_set().len() > rules.ints {
@@ -163,7 +163,7 @@ impl SetMut<'_> {
                 }
                 is_new
             }
-            (Packing::Other, Item::Text(text)) => {
+            (Packing::Other, StoredElement::Text(text)) => {
                 if self.ints_fit_beside(text, rules.packed) {
                     self.convert_to_listpack();
                     ListpackMut::new(&mut *self.0).push_back(member.into());
@@ -192,7 +192,7 @@ impl SetMut<'_> {
     /// Returns true if an intset may become a listpack to which a text is added.
     fn ints_fit_beside(&self, text: &[u8], limit: PackedLimit) -> bool {
         let SetRef::Ints(ints) = self.as_ref() else { return false };
-        let longest = ints.min().into_iter().chain(ints.max()).map(|int| Item::Int(int).len()).max();
+        let longest = ints.min().into_iter().chain(ints.max()).map(|int| StoredElement::Int(int).len()).max();
         limit.admits(ints.len() + 1, text.len().max(longest.unwrap_or(0)))
             && ints.len() * Encoded::of_int(i64::MAX).len() + text.len() < LISTPACK_LEN_MAX
     }
@@ -209,21 +209,21 @@ impl SetMut<'_> {
     /// Converts a set in any encoding to an intset, if it holds only integers and not too many.
     pub(crate) fn shrink_to_ints(&mut self, rules: Rules<'_>) {
         let set = self.as_ref();
-        if set.len() > rules.ints || !set.iter().all(|member| matches!(member, Item::Int(_))) {
+        if set.len() > rules.ints || !set.iter().all(|member| matches!(member, StoredElement::Int(_))) {
             return;
         }
-        let mut sorted: Vec<i64> = set.iter().filter_map(Item::to_int).collect();
+        let mut sorted: Vec<i64> = set.iter().filter_map(StoredElement::to_int).collect();
         sorted.sort_unstable();
         self.0.set_packed(Packing::Other, &intset::of_sorted(&sorted));
     }
 
     /// Removes a member; an integer must be given as one. Returns true if it was in the set.
-    pub(crate) fn remove(&mut self, member: Item<'_>) -> bool {
+    pub(crate) fn remove(&mut self, member: StoredElement<'_>) -> bool {
         if let Some(big) = self.big_mut() {
             return big.remove(member);
         }
         match (self.as_ref(), member) {
-            (SetRef::Ints(_), Item::Int(int)) => IntSetMut::new(&mut *self.0).remove(int),
+            (SetRef::Ints(_), StoredElement::Int(int)) => IntSetMut::new(&mut *self.0).remove(int),
             (SetRef::Packed(listpack), member) => {
                 let Some(at) = position(listpack, member) else { return false };
                 ListpackMut::new(&mut *self.0).remove(at);
@@ -252,11 +252,11 @@ impl SetMut<'_> {
 }
 
 #[inline]
-fn position(listpack: Listpack<'_>, member: Item<'_>) -> Option<usize> {
+fn position(listpack: Listpack<'_>, member: StoredElement<'_>) -> Option<usize> {
     member.with_text(|text| listpack.find(HEADER_LEN, text, 0))
 }
 
-impl Kind for Set {
+impl DataType for Set {
     const TYPE: Type = Type::Set;
     type Ref<'e> = SetRef<'e>;
     type Mut<'e> = SetMut<'e>;

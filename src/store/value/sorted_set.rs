@@ -14,9 +14,9 @@ use crate::store::entry::Entry;
 use crate::store::table::Hasher;
 use crate::store::usage::Dice;
 use crate::store::value::big::sorted_set::BigElements;
-use crate::store::value::listpack::{Encoded, Item, Items, Listpack, ListpackMut};
+use crate::store::value::listpack::{Encoded, Items, Listpack, ListpackMut, StoredElement};
 use crate::store::value::score::{ScoreText, read_score};
-use crate::store::value::{Kind, Packing, Type, Value};
+use crate::store::value::{DataType, Packing, Type, Value};
 use crate::text::bounds::{LexRange, ScoreRange};
 
 pub(crate) use crate::store::value::big::sorted_set::{BigSortedSet, ScoreTable};
@@ -45,7 +45,7 @@ pub(crate) struct SortedSetMut<'e>(&'e mut Entry);
 
 /// An iterator over members with their scores, in ascending or in descending order.
 #[derive(Clone)]
-pub(crate) struct Elements<'e> {
+pub(crate) struct ScoredElements<'e> {
     source: Source<'e>,
     is_reversed: bool,
 }
@@ -56,11 +56,11 @@ enum Source<'e> {
     Big(BigElements<'e>),
 }
 
-impl<'e> Iterator for Elements<'e> {
-    type Item = (Item<'e>, Score<'e>);
+impl<'e> Iterator for ScoredElements<'e> {
+    type Item = (StoredElement<'e>, Score<'e>);
 
     #[inline]
-    fn next(&mut self) -> Option<(Item<'e>, Score<'e>)> {
+    fn next(&mut self) -> Option<(StoredElement<'e>, Score<'e>)> {
         match (&mut self.source, self.is_reversed) {
             (Source::Packed(items), false) => {
                 let member = items.next()?;
@@ -74,7 +74,7 @@ impl<'e> Iterator for Elements<'e> {
                 // Members are scattered in memory.
                 elements.prefetch_ahead(PREFETCHED);
                 let next = if is_reversed { elements.next_back() } else { elements.next() };
-                next.map(|(member, score)| (Item::Text(member), Score::Number(score)))
+                next.map(|(member, score)| (StoredElement::Text(member), Score::Number(score)))
             }
         }
     }
@@ -82,11 +82,11 @@ impl<'e> Iterator for Elements<'e> {
     fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut visit: F) -> B {
         match (self.source, self.is_reversed) {
             (Source::Big(elements), false) => elements.fold_prefetched(init, PREFETCHED, |result, (member, score)| {
-                visit(result, (Item::Text(member), Score::Number(score)))
+                visit(result, (StoredElement::Text(member), Score::Number(score)))
             }),
             (source, is_reversed) => {
                 let mut result = init;
-                for element in (Elements { source, is_reversed }) {
+                for element in (ScoredElements { source, is_reversed }) {
                     result = visit(result, element);
                 }
                 result
@@ -136,16 +136,16 @@ impl<'e> SortedSetRef<'e> {
     }
 
     /// Returns the elements at a range of ranks, which exist; from its end to its start if `is_reversed`.
-    pub(crate) fn elements(self, ranks: Range<usize>, is_reversed: bool) -> Elements<'e> {
+    pub(crate) fn elements(self, ranks: Range<usize>, is_reversed: bool) -> ScoredElements<'e> {
         let source = match self {
             SortedSetRef::Packed(listpack) => Source::Packed(packed::items(listpack, ranks)),
             SortedSetRef::Big(set) => Source::Big(set.range(ranks)),
         };
-        Elements { source, is_reversed }
+        ScoredElements { source, is_reversed }
     }
 
     /// Returns all elements in ascending order.
-    pub(crate) fn iter(self) -> Elements<'e> {
+    pub(crate) fn iter(self) -> ScoredElements<'e> {
         self.elements(0..self.len(), false)
     }
 
@@ -171,7 +171,7 @@ impl<'e> SortedSetRef<'e> {
     }
 
     /// Returns a random element, or `None` if there is none.
-    pub(crate) fn random(self, dice: &mut Dice) -> Option<(Item<'e>, Score<'e>)> {
+    pub(crate) fn random(self, dice: &mut Dice) -> Option<(StoredElement<'e>, Score<'e>)> {
         let len = self.len();
         if len == 0 {
             return None;
@@ -267,7 +267,7 @@ impl SortedSet {
     /// it.
     pub(crate) fn entry<'e>(
         key: &[u8],
-        elements: impl Iterator<Item = (Item<'e>, Score<'e>)> + Clone,
+        elements: impl Iterator<Item = (StoredElement<'e>, Score<'e>)> + Clone,
         (limit, hasher): (PackedLimit, &Hasher),
     ) -> Entry {
         let (mut count, mut longest, mut total) = (0, 0, 0);
@@ -294,7 +294,7 @@ impl SortedSet {
         if is_packed { Self::packed_entry(key, SortedSetRef::Big(&set).iter()) } else { Self::big_entry(key, set) }
     }
 
-    fn packed_entry<'e>(key: &[u8], elements: impl Iterator<Item = (Item<'e>, Score<'e>)>) -> Entry {
+    fn packed_entry<'e>(key: &[u8], elements: impl Iterator<Item = (StoredElement<'e>, Score<'e>)>) -> Entry {
         let mut listpack = ListpackMut::new(Listpack::EMPTY.bytes().to_vec());
         for (member, score) in elements {
             listpack.push_back_all(&[member.into(), ScoreText::new(score.get()).encoded()]);
@@ -307,7 +307,7 @@ impl SortedSet {
     }
 }
 
-impl Kind for SortedSet {
+impl DataType for SortedSet {
     const TYPE: Type = Type::SortedSet;
     type Ref<'e> = SortedSetRef<'e>;
     type Mut<'e> = SortedSetMut<'e>;

@@ -2,12 +2,12 @@
 
 use crate::store::entry::Entry;
 use crate::store::value::big::boxes_len;
-use crate::store::value::{Kind, Type, Value};
+use crate::store::value::{DataType, Type, Value};
 use crate::time::clock::Deadline;
 
 pub(crate) use crate::store::value::big::stream::{
-    BigStream, Bound, Chunk, Consumer, ConsumerNumber, Group, Pending, References, StreamEntry, StreamId, Trim,
-    Trimmed, Walk, entries_of,
+    BigStream, Bound, Chunk, Consumer, ConsumerGroup, ConsumerNumber, EntryWalk, PendingEntry, References, StreamEntry,
+    StreamId, Trim, Trimmed, entries_of,
 };
 
 /// The data type of streams.
@@ -29,7 +29,7 @@ impl Entry {
     }
 }
 
-impl Kind for Stream {
+impl DataType for Stream {
     const TYPE: Type = Type::Stream;
     type Ref<'e> = StreamRef<'e>;
     type Mut<'e> = StreamMut<'e>;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::store::entry::Entry;
-use crate::store::value::{Kind, Type};
+use crate::store::value::{DataType, Type};
 
 /// Length from which on a string is stored as shared bytes, so that a reply can carry it without a copy.
 pub(crate) const SHARED_MIN: usize = 16 * 1024;
@@ -59,7 +59,7 @@ impl<'a> Str<'a> {
     }
 }
 
-impl Kind for Str<'_> {
+impl DataType for Str<'_> {
     const TYPE: Type = Type::String;
     type Ref<'e> = Str<'e>;
     type Mut<'e> = StringMut<'e>;

@@ -7,16 +7,16 @@ use crate::store::queues::Waiter;
 use crate::store::view::View;
 
 /// Access to the clients that wait for changes of the keys of a view.
-pub(crate) struct Waiting<'v, 'a>(&'v mut View<'a>);
+pub(crate) struct KeyWaiters<'v, 'a>(&'v mut View<'a>);
 
 impl<'a> View<'a> {
     /// Returns access to the clients that wait for changes of keys.
-    pub(crate) fn waiting(&mut self) -> Waiting<'_, 'a> {
-        Waiting(self)
+    pub(crate) fn waiting(&mut self) -> KeyWaiters<'_, 'a> {
+        KeyWaiters(self)
     }
 }
 
-impl Waiting<'_, '_> {
+impl KeyWaiters<'_, '_> {
     /// Raises `flag` when the key changes from now on.
     pub(crate) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag) {
         let (keys, cx) = self.0.keys(key);

@@ -10,7 +10,7 @@ use crate::store::fences::Retired;
 use crate::store::key::{Key, SHARDS, shard_of};
 use crate::store::lock::Loss;
 use crate::store::shard::Edit;
-use crate::store::value::{Kind, SHARED_MIN, Str, StringHint, Type, Value, WrongType};
+use crate::store::value::{DataType, SHARED_MIN, Str, StringHint, Type, Value, WrongType};
 use crate::store::view::{Ttl, View};
 use crate::time::clock::Deadline;
 
@@ -20,7 +20,7 @@ impl View<'_> {
     /// # Errors
     /// [`WrongType`] when the key holds something else.
     #[inline(always)] // a guard is long, as a view is
-    pub fn edit<'v, K: Kind>(&'v mut self, key: Key<'v>, event: &'static Event) -> Result<Edit<'v, K>, WrongType> {
+    pub fn edit<'v, K: DataType>(&'v mut self, key: Key<'v>, event: &'static Event) -> Result<Edit<'v, K>, WrongType> {
         let (keys, cx) = self.keys(key);
         keys.open(key, event, cx)
     }

@@ -14,7 +14,7 @@ use crate::store::event::{Event, EventSink};
 use crate::store::expire::SweepTimer;
 use crate::store::fences::Retired;
 use crate::store::value::listpack::Items;
-use crate::store::value::{Element, Part, Progress, Record, RecordBody, ValueRef};
+use crate::store::value::{Record, RecordBody, RecordPart, ValueRef, WalkProgress, WalkedElement};
 use crate::store::walk::{Beside, Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
 use crate::store::{Cx, Origin, Store, StreamId, Ttl};
@@ -36,7 +36,7 @@ struct Collected {
     retired: Mutex<Fences>,
     /// Records of large values, as far as they were read.
     records: Mutex<BTreeMap<u64, MarkedBytes>>,
-    progress: Arc<Progress>,
+    progress: Arc<WalkProgress>,
 }
 
 impl Collected {
@@ -89,7 +89,7 @@ impl Visitor for &Collected {
         self.add_retired(db, key, retired);
     }
 
-    fn add_part(&mut self, part: Part) {
+    fn add_part(&mut self, part: RecordPart) {
         let mut records = self.records.lock();
         assert!(records.keys().all(|number| *number == part.number), "two records at a time");
         records.entry(part.number).or_default().append(&part.bytes);
@@ -105,20 +105,20 @@ impl Visitor for &Collected {
 }
 
 /// Appends an element as a line.
-fn write(element: Element<'_>, out: &mut MarkedBytes) {
+fn write(element: WalkedElement<'_>, out: &mut MarkedBytes) {
     match element {
-        Element::Piece(bytes) => return out.extend_from_slice(bytes),
-        Element::Field(field, value, deadline) => {
+        WalkedElement::Piece(bytes) => return out.extend_from_slice(bytes),
+        WalkedElement::Field(field, value, deadline) => {
             out.extend([field, b"=", value].concat());
             out.extend(format!("@{deadline:?}").bytes());
         }
-        Element::Member(member) => out.extend_from_slice(&member.to_cow()),
-        Element::Scored(member, score) => out.extend([member, format!("={score}").as_bytes()].concat()),
-        Element::Plain(text) => out.extend_from_slice(text),
-        Element::Chunk(id, listpack) => {
+        WalkedElement::Member(member) => out.extend_from_slice(&member.to_cow()),
+        WalkedElement::Scored(member, score) => out.extend([member, format!("={score}").as_bytes()].concat()),
+        WalkedElement::Plain(text) => out.extend_from_slice(text),
+        WalkedElement::Chunk(id, listpack) => {
             out.extend(format!("{:?} {}", StreamId::from_bytes(id), listpack.escape_ascii()).bytes());
         }
-        Element::Packed(elements, count) => {
+        WalkedElement::Packed(elements, count) => {
             let items: Vec<Vec<u8>> = Items::new(elements).map(|item| item.to_cow().into_owned()).collect();
             assert_eq!(items.len(), count);
             out.extend(items.join(&b'\n'));
@@ -142,18 +142,18 @@ fn shown(entry: &Entry) -> Vec<u8> {
     match entry.contents() {
         ValueRef::String(text, _) => return text.as_slice().to_vec(),
         ValueRef::List(list) => {
-            list.iter().for_each(|item| item.with_text(|text| write(Element::Plain(text), &mut lines)))
+            list.iter().for_each(|item| item.with_text(|text| write(WalkedElement::Plain(text), &mut lines)))
         }
-        ValueRef::Set(set) => set.iter().for_each(|member| write(Element::Member(member), &mut lines)),
+        ValueRef::Set(set) => set.iter().for_each(|member| write(WalkedElement::Member(member), &mut lines)),
         ValueRef::SortedSet(set) => set.iter().for_each(|(member, score)| {
-            member.with_text(|member| write(Element::Scored(member, score.get()), &mut lines));
+            member.with_text(|member| write(WalkedElement::Scored(member, score.get()), &mut lines));
         }),
         ValueRef::Hash(hash) => hash.for_each_timed(|field, value, deadline| {
-            field.with(|field| value.with(|value| write(Element::Field(field, value, deadline), &mut lines)));
+            field.with(|field| value.with(|value| write(WalkedElement::Field(field, value, deadline), &mut lines)));
         }),
         ValueRef::Stream(stream) => {
             let chunks = stream.chunks();
-            chunks.for_each(|(id, chunk)| write(Element::Chunk(id.to_bytes(), &chunk.to_listpack()), &mut lines));
+            chunks.for_each(|(id, chunk)| write(WalkedElement::Chunk(id.to_bytes(), &chunk.to_listpack()), &mut lines));
             lines.extend(format!("{:?}", stream.last()).bytes());
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read as _};
 
 use keylatch::Clock;
-use keylatch::internals::disk::{Failure, Faults, Operation, Planned, SimulatedDisk};
+use keylatch::internals::disk::{DiskFailure, DiskFaults, DiskOperation, PlannedFaults, SimulatedDisk};
 
 use crate::append_only::start_at;
 use crate::harness::{Client, TestServer, encode, wait_until};
@@ -16,7 +16,7 @@ fn slow_writes_and_syncs_are_events_of_the_latency_monitor() {
     let server = builder.start_blocking().expect("started");
     let mut client = Client::connect(server.addr());
     client.expect(&[("SET k v", "+OK"), ("LATENCY LATEST", "*0")]);
-    disk.set_faults(Faults { slowness_ms: 30, ..Faults::default() });
+    disk.set_faults(DiskFaults { slowness_ms: 30, ..DiskFaults::default() });
     client.expect(&[("SET k w", "+OK")]);
     let latest = client.call("LATENCY LATEST");
     for event in ["aof-write", "aof-write-alone", "aof-fsync-always"] {
@@ -33,7 +33,7 @@ fn a_client_whose_write_meets_a_full_disk_is_disconnected_after_five_seconds() {
     let server = builder.set("appendonly", "yes").set("appendfsync", "always").start_blocking().expect("started");
     let connect = || Client::connect(server.addr());
     assert_eq!(connect().call("SET k 1"), "+OK");
-    disk.set_faults(Faults { capacity: Some(0), ..Faults::default() });
+    disk.set_faults(DiskFaults { capacity: Some(0), ..DiskFaults::default() });
     let mut waiting = connect();
     waiting.send(&encode(&["SET", "k", "2"]));
     let mut other = connect();
@@ -56,8 +56,9 @@ fn writes_are_rejected_and_none_waits_for_ever_while_a_lost_file_cannot_be_rewri
     let mut client = Client::connect(server.addr());
     client.expect(&[("SET k 1", "+OK")]);
     // The sync that follows another policy fails, so the file has to be rewritten, and the rewrite fails too.
-    let planned = vec![Planned { operation: Some(Operation::Sync), after: 0, count: 2, error: Failure::Io }];
-    disk.set_faults(Faults { planned, ..Faults::default() });
+    let planned =
+        vec![PlannedFaults { operation: Some(DiskOperation::Sync), after: 0, count: 2, error: DiskFailure::Io }];
+    disk.set_faults(DiskFaults { planned, ..DiskFaults::default() });
     client.expect(&[("CONFIG SET appendfsync always", "+OK")]);
     wait_until(|| client.info("aof_last_bgrewrite_status") == "err");
     wait_until(|| {
@@ -115,15 +116,20 @@ fn waitaof_is_not_answered_for_a_write_whose_place_the_data_of_a_primary_has_tak
     let builder = keylatch::Server::builder().disk(disk.clone()).set("dir", "/").set("appendonly", "yes");
     let server = builder.set("repl-diskless-load", "swapdb").start_blocking().expect("started");
     let (mut client, mut other) = (Client::connect(server.addr()), Client::connect(server.addr()));
-    let planned = vec![Planned { operation: Some(Operation::Sync), after: 0, count: usize::MAX, error: Failure::Io }];
+    let planned = vec![PlannedFaults {
+        operation: Some(DiskOperation::Sync),
+        after: 0,
+        count: usize::MAX,
+        error: DiskFailure::Io,
+    }];
     client.expect(&[("SET lost v", "+OK"), ("WAITAOF 1 0 0", "*2 :1 :0")]);
-    disk.set_faults(Faults { planned, ..Faults::default() });
+    disk.set_faults(DiskFaults { planned, ..DiskFaults::default() });
     client.send(b"SET lost w\r\nWAITAOF 1 0 0\r\n");
     assert_eq!(client.reply(), "+OK");
     wait_until(|| other.info("aof_last_write_status") == "err");
     other.expect(&[(&format!("REPLICAOF 127.0.0.1 {}", primary.addr().port()), "+OK")]);
     wait_until(|| other.info("master_link_status") == "up");
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     assert!(client.reply().starts_with("-UNBLOCKED "));
     other.expect(&[("EXISTS lost", ":0")]);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::BytesMut;
-use keylatch::internals::config::{Change, Setting};
+use keylatch::internals::config::{ChangeTime, Setting};
 use keylatch::internals::resp::{Frame, FrameDecoder};
 use tokio_util::codec::Decoder;
 
@@ -73,7 +73,7 @@ fn settings_take_and_refuse_the_values_that_redis_takes_and_refuses() {
             continue;
         }
         // One value is enough to show that a setting cannot change.
-        let values = if setting.change == Change::Runtime { VALUES } else { &VALUES[..1] };
+        let values = if setting.change == ChangeTime::Runtime { VALUES } else { &VALUES[..1] };
         for value in values {
             // The longest string that keylatch can hold is shorter; the table of deviations has it. Since 8.2 there are
             // the classes `o` and `c`, and the error for other letters names them.

@@ -3,11 +3,11 @@
 use std::io::ErrorKind;
 
 use bytes::BytesMut;
-use keylatch::internals::{LogReader, Purpose, replay};
+use keylatch::internals::{LogReader, ReaderPurpose, replay};
 
 use crate::harness::{Client, TestServer, wait_until};
 
-fn reader(server: &TestServer, purpose: Purpose) -> LogReader {
+fn reader(server: &TestServer, purpose: ReaderPurpose) -> LogReader {
     server.server().namespace().read_log(purpose)
 }
 
@@ -35,13 +35,13 @@ fn write(client: &mut Client, from: usize, to: usize) {
 fn three_readers_at_different_speeds_copy_the_data_one_of_them_from_a_cut_in_the_middle_on() {
     let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
     let mut client = server.client();
-    let (often, once) = (reader(&server, Purpose::Copy), reader(&server, Purpose::Copy));
+    let (often, once) = (reader(&server, ReaderPurpose::Copy), reader(&server, ReaderPurpose::Copy));
     let mut copied = Vec::new();
     for step in 0..20 {
         write(&mut client, step * 100, (step + 1) * 100);
         copied.extend(often.read_all().expect("its place"));
     }
-    let (late, at_the_cut) = (reader(&server, Purpose::Copy), twin(&copied));
+    let (late, at_the_cut) = (reader(&server, ReaderPurpose::Copy), twin(&copied));
     assert_eq!(digest(&at_the_cut), digest(&server));
     for step in 20..40 {
         write(&mut client, step * 100, (step + 1) * 100);
@@ -67,7 +67,7 @@ fn hears_nothing(client: &Client) -> bool {
 #[test]
 fn a_reply_waits_until_a_reader_has_confirmed_the_write_and_so_does_who_has_read_it() {
     let server = TestServer::start();
-    let file = reader(&server, Purpose::Confirm);
+    let file = reader(&server, ReaderPurpose::Confirm);
     let (mut writer, mut other) = (server.client(), server.client());
     assert_eq!(other.call("GET k"), "$-1", "nothing is waited for");
     writer.send(b"SET k v\r\n");
@@ -87,7 +87,7 @@ fn a_reply_waits_until_a_reader_has_confirmed_the_write_and_so_does_who_has_read
 fn who_reads_other_keys_or_asks_about_the_server_does_not_wait_and_who_may_read_any_does() {
     let server = TestServer::start();
     server.client().call("SET before v");
-    let file = reader(&server, Purpose::Confirm);
+    let file = reader(&server, ReaderPurpose::Confirm);
     let mut writer = server.client();
     writer.send(b"SET k v\r\n");
     wait_until(|| file.waiting() == 1);
@@ -144,7 +144,7 @@ fn who_reads_other_keys_or_asks_about_the_server_does_not_wait_and_who_may_read_
 #[test]
 fn requests_are_executed_while_earlier_replies_wait_and_the_replies_come_as_far_as_is_confirmed() {
     let server = TestServer::start();
-    let file = reader(&server, Purpose::Confirm);
+    let file = reader(&server, ReaderPurpose::Confirm);
     let mut client = server.client();
     let mut log = Vec::new();
     let mut logged = |request: &[u8], end: &[u8]| {
@@ -169,7 +169,7 @@ fn requests_are_executed_while_earlier_replies_wait_and_the_replies_come_as_far_
 fn a_client_that_a_write_has_served_waits_for_it_and_all_are_released_when_the_reader_leaves() {
     let server = TestServer::start();
     let mut popping = server.block("BLPOP l 0");
-    let file = reader(&server, Purpose::Confirm);
+    let file = reader(&server, ReaderPurpose::Confirm);
     let mut pushing = server.client();
     pushing.send(b"RPUSH l v\r\n");
     wait_until(|| file.waiting() == 2);
@@ -181,7 +181,7 @@ fn a_client_that_a_write_has_served_waits_for_it_and_all_are_released_when_the_r
 #[test]
 fn what_test_mode_sets_back_is_in_the_log_of_whoever_copies_it() {
     let server = TestServer::start_with(&[("test-mode", "yes"), ("enable-debug-command", "yes")]);
-    let (mut client, copy) = (server.client(), reader(&server, Purpose::Copy));
+    let (mut client, copy) = (server.client(), reader(&server, ReaderPurpose::Copy));
     client.expect(&[("SET k v", "+OK"), ("RPUSH l a b", ":2"), ("TEST.SNAPSHOT s", "+OK"), ("SET k w", "+OK")]);
     client.expect(&[("DEL l", ":1"), ("SET new v", "+OK"), ("TEST.RESTORE s", "+OK"), ("GET k", "$1 v")]);
     let mut log = copy.read_all().expect("its place");
@@ -195,7 +195,7 @@ fn what_test_mode_sets_back_is_in_the_log_of_whoever_copies_it() {
 #[test]
 fn a_write_after_a_restore_is_repeated_in_its_own_database() {
     let server = TestServer::start_with(&[("test-mode", "yes")]);
-    let (mut client, _copy) = (server.client(), reader(&server, Purpose::Copy));
+    let (mut client, _copy) = (server.client(), reader(&server, ReaderPurpose::Copy));
     client.expect(&[("SELECT 3", "+OK"), ("SET k v", "+OK"), ("TEST.SNAPSHOT s", "+OK"), ("TEST.RESTORE s", "+OK")]);
     client.expect(&[("SELECT 0", "+OK"), ("SET k x", "+OK"), ("SET k y", "+OK"), ("TEST.FAILOVER LOSE 1", "+OK")]);
     let mut client = server.client();

@@ -1,7 +1,7 @@
 //! Features that depend on the replicas' acknowledgements: WAIT, WAITAOF, `min-replicas-to-write`, `repl-timeout`.
 
 use keylatch::Clock;
-use keylatch::internals::disk::{Failure, Faults, Operation, Planned, SimulatedDisk};
+use keylatch::internals::disk::{DiskFailure, DiskFaults, DiskOperation, PlannedFaults, SimulatedDisk};
 
 use super::nodes::{Kind, Node};
 use super::parties::{Primary, RawReplica};
@@ -324,12 +324,17 @@ fn a_replica_does_not_acknowledge_what_its_file_does_not_have() {
     let (mut client, mut there) = (primary.client(), Client::connect(replica.addr()));
     wait_until(|| there.info("master_link_status") == "up");
     client.expect(&[("SET k 1", "+OK"), ("WAIT 1 0", ":1")]);
-    let planned = vec![Planned { operation: Some(Operation::Sync), after: 0, count: usize::MAX, error: Failure::Io }];
-    disk.set_faults(Faults { planned, ..Faults::default() });
+    let planned = vec![PlannedFaults {
+        operation: Some(DiskOperation::Sync),
+        after: 0,
+        count: usize::MAX,
+        error: DiskFailure::Io,
+    }];
+    disk.set_faults(DiskFaults { planned, ..DiskFaults::default() });
     client.expect(&[("SET k 2", "+OK")]);
     wait_until(|| there.info("aof_last_write_status") == "err");
     client.expect(&[("WAIT 1 50", ":0")]);
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use bytes::BytesMut;
 use keylatch::Clock;
-use keylatch::internals::resp::{Codec, Limits};
+use keylatch::internals::resp::{Codec, RequestLimits};
 use tempfile::TempDir;
 use tokio_util::codec::Decoder;
 
@@ -238,7 +238,7 @@ impl RawReplica {
     /// Returns the next command of the stream, in lower case.
     pub(super) fn command(&mut self) -> String {
         loop {
-            let mut codec = Codec::new(Limits::default());
+            let mut codec = Codec::new(RequestLimits::default());
             let mut rest = self.read.clone();
             if let Some(batch) = codec.decode(&mut rest).expect("the stream is a sequence of requests")
                 && !batch.is_empty()

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use keylatch::Clock;
-use keylatch::internals::disk::{Failure, Faults, Operation, Planned, SimulatedDisk};
+use keylatch::internals::disk::{DiskFailure, DiskFaults, DiskOperation, PlannedFaults, SimulatedDisk};
 
 use super::parties::{Primary, RawReplica};
 use crate::harness::{Client, encode, wait_until};
@@ -110,8 +110,9 @@ fn no_file_is_removed_from_which_a_replica_is_still_sent_what_it_lacks() {
     drop(raw);
     fill(&mut client, "a");
     // A rewrite that fails at its end, at the renaming of its file, has begun another file for appending.
-    let planned = vec![Planned { operation: Some(Operation::Name), after: 1, count: 1, error: Failure::Io }];
-    disk.set_faults(Faults { planned, ..Faults::default() });
+    let planned =
+        vec![PlannedFaults { operation: Some(DiskOperation::Name), after: 1, count: 1, error: DiskFailure::Io }];
+    disk.set_faults(DiskFaults { planned, ..DiskFaults::default() });
     assert!(client.call("BGREWRITEAOF").starts_with('+'));
     wait_until(|| client.info("aof_last_bgrewrite_status") == "err");
     client.pipeline(&(0..6000).map(|n| format!("SET second:{n} {n}")).collect::<Vec<_>>());
@@ -170,7 +171,7 @@ fn clients_do_not_wait_for_a_snapshot_on_a_disk_that_stands_still() {
     let server = builder.start_blocking().expect("started");
     let (mut client, mut other) = (Client::connect(server.addr()), Client::connect(server.addr()));
     fill(&mut client, "a");
-    disk.set_faults(Faults { slowness_ms: 15_000, ..Faults::default() });
+    disk.set_faults(DiskFaults { slowness_ms: 15_000, ..DiskFaults::default() });
     client.expect(&[("BGSAVE", "+Background saving started")]);
     wait_until(|| other.info("rdb_bgsave_in_progress") == "1");
     let words = writes("b");
@@ -181,7 +182,7 @@ fn clients_do_not_wait_for_a_snapshot_on_a_disk_that_stands_still() {
     });
     // Each of the last writes would wait for ten seconds.
     wait_until(|| other.call("EXISTS last") == ":1");
-    disk.set_faults(Faults::default());
+    disk.set_faults(DiskFaults::default());
     wait_until(|| other.info("rdb_bgsave_in_progress") == "0");
     // It is no reason to reject writes.
     other.expect(&[("SET k v", "+OK"), ("SAVE", "+OK")]);

@@ -2,7 +2,7 @@
 //!
 //! The state and the messages are in [`tracking`](crate::push::tracking).
 
-use crate::client::tracking::{BROADCAST, BROKEN, CACHING, Flags, NO_LOOP, ON, OPT_IN, OPT_OUT};
+use crate::client::tracking::{BROADCAST, BROKEN, CACHING, NO_LOOP, ON, OPT_IN, OPT_OUT, TrackingFlags};
 use crate::command::connection::client::is_word;
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ const SWITCHED: &str = "before disabling tracking for this client, and then re-e
 
 #[derive(Default)]
 struct Options<'a> {
-    flags: Flags,
+    flags: TrackingFlags,
     redirect: u64,
     prefixes: Vec<&'a [u8]>,
 }
@@ -65,7 +65,7 @@ impl<'a> Options<'a> {
     }
 
     /// Checks that the options are compatible with each other and with the present mode.
-    fn check(&self, before: Flags) -> Result<()> {
+    fn check(&self, before: TrackingFlags) -> Result<()> {
         let (wants, has) = (|flags| self.flags & flags == flags, |flag| before & flag != 0);
         if !wants(BROADCAST) && !self.prefixes.is_empty() {
             return Err(Error::other("PREFIX option requires BCAST mode to be enabled"));

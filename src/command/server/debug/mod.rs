@@ -373,7 +373,7 @@ fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
 fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let key = call.namespace.store.key(name);
-    let options = value::Options { compression: Compression::Never, ..dump::options(call) };
+    let options = value::ValueOptions { compression: Compression::Never, ..dump::options(call) };
     let entry = call.view.find_undeleted(key).ok_or(Error::NoSuchKey)?;
     let encoding = encoding_of(entry.contents());
     let len = match entry.contents() {

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::info::Class;
-use crate::command::server::info::field::{Field, field, parts, zero};
+use crate::command::server::info::field::{InfoField, field, parts, zero};
 use crate::dispatch::Call;
 
 #[rustfmt::skip] // a table
-pub(super) const CLIENTS: &[Field] = &[
+pub(super) const CLIENTS: &[InfoField] = &[
     field("connected_clients", |from| {
         let namespace = from.namespace();
         let others = namespace.clients.len().saturating_sub(namespace.replica_clients().len());
@@ -33,7 +33,7 @@ pub(super) const CLIENTS: &[Field] = &[
 ];
 
 /// The fields of threads: all clients are served by the threads of `worker-threads`, which are not listed separately.
-pub(super) const THREADS: &[Field] = &[field("io_thread_0", |from| {
+pub(super) const THREADS: &[InfoField] = &[field("io_thread_0", |from| {
     let (stats, clients) = (from.stats(), from.namespace().clients.len());
     let (reads, writes) = (stats.reads.load(Relaxed), stats.writes.load(Relaxed));
     parts([("clients", clients.into()), ("reads", reads.into()), ("writes", writes.into())])

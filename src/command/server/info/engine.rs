@@ -2,23 +2,23 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::command::server::info::field::{Field, Value, field, optional};
+use crate::command::server::info::field::{InfoField, InfoValue, field, optional};
 use crate::command::server::info::keyspace::percentiles;
 use crate::command::server::info::reading::Reading;
 use crate::observe::EngineStats;
 
 /// The fields of the section; all but the first exist only where the data is in a cluster.
 #[rustfmt::skip] // a table
-pub(super) const ENGINE: &[Field] = &[
+pub(super) const ENGINE: &[InfoField] = &[
     field("engine", |from| if from.namespace().engine().is_some() { "etcd" } else { "memory" }.into()),
     optional("engine_process", |from| stats(from).map(|stats| format!("{:016x}", stats.process.load(Relaxed)).into())),
     optional("engine_endpoint", |from| stats(from).map(|stats| stats.cluster.lock().endpoint.clone().into())),
     optional("engine_version", |from| stats(from).map(|stats| stats.cluster.lock().version.clone().into())),
     optional("engine_leader", |from| stats(from).map(|stats| format!("{:x}", stats.cluster.lock().leader).into())),
-    optional("engine_size", |from| stats(from).map(|stats| Value::Int(stats.cluster.lock().size))),
-    optional("engine_revision", |from| stats(from).map(|stats| Value::Int(stats.revision.load(Relaxed)))),
+    optional("engine_size", |from| stats(from).map(|stats| InfoValue::Int(stats.cluster.lock().size))),
+    optional("engine_revision", |from| stats(from).map(|stats| InfoValue::Int(stats.revision.load(Relaxed)))),
     optional("engine_revisions_behind", |from| stats(from).map(|stats| {
-        Value::Int((stats.cluster_revision.load(Relaxed) - stats.revision.load(Relaxed)).max(0))
+        InfoValue::Int((stats.cluster_revision.load(Relaxed) - stats.revision.load(Relaxed)).max(0))
     })),
     optional("engine_calls", |from| stats(from).map(|stats| stats.calls.load(Relaxed).into())),
     optional("engine_transactions", |from| stats(from).map(|stats| stats.transactions.load(Relaxed).into())),

@@ -2,17 +2,17 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::command::server::info::field::{Field, Value, family, field, parts};
+use crate::command::server::info::field::{InfoField, InfoValue, family, field, parts};
 use crate::command::server::info::reading::Reading;
 use crate::dispatch::Call;
 use crate::observe::histogram::Counts;
 use crate::observe::locks::LockStats;
 use crate::store::Totals;
 
-pub(super) const KEYSPACE: &[Field] = &[family("db", databases)];
+pub(super) const KEYSPACE: &[InfoField] = &[family("db", databases)];
 
 #[rustfmt::skip] // a table
-pub(super) const LOCKS: &[Field] = &[
+pub(super) const LOCKS: &[InfoField] = &[
     field("held", |from| from.totals().locks.into()),
     field("waiting", |from| from.totals().queued.into()),
     field("acquired_total", |from| locks(from).acquired.load(Relaxed).into()),
@@ -35,7 +35,7 @@ pub(super) const LOCKS: &[Field] = &[
 ];
 
 /// Returns the databases that have keys, by number.
-fn databases(from: &mut Reading<'_, '_>) -> Vec<(String, Value)> {
+fn databases(from: &mut Reading<'_, '_>) -> Vec<(String, InfoValue)> {
     let (view, with_deadlines) =
         (&mut from.call.view, from.call.config.dialect().choose("subexpiry", "keys_with_volatile_items"));
     let mut databases = Vec::new();
@@ -76,7 +76,7 @@ fn durability(from: &mut Reading<'_, '_>) -> &'static str {
     }
 }
 
-pub(super) fn percentiles(durations: &Counts) -> Value {
+pub(super) fn percentiles(durations: &Counts) -> InfoValue {
     parts(
         [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9)]
             .map(|(name, percent)| (name, durations.at_percentile(percent).into())),

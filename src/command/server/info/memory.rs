@@ -1,9 +1,9 @@
 //! The section `memory` of INFO.
 
-use crate::command::server::info::field::{Field, Value, field, zero};
+use crate::command::server::info::field::{InfoField, InfoValue, field, zero};
 
 #[rustfmt::skip] // a table
-pub(super) const MEMORY: &[Field] = &[
+pub(super) const MEMORY: &[InfoField] = &[
     field("used_memory", |from| from.memory().used.into()),
     field("used_memory_human", |from| human(from.memory().used).into()),
     field("used_memory_rss", |from| from.memory().rss.into()),
@@ -70,12 +70,12 @@ pub(crate) fn difference(whole: usize, part: usize) -> i64 {
     whole as i64 - part as i64
 }
 
-fn percent(part: usize, whole: usize) -> Value {
+fn percent(part: usize, whole: usize) -> InfoValue {
     format!("{:.2}%", ratio(part * 100, whole)).into()
 }
 
-fn fixed_ratio(whole: usize, part: usize) -> Value {
-    Value::Decimal(ratio(whole, part), 2)
+fn fixed_ratio(whole: usize, part: usize) -> InfoValue {
+    InfoValue::Decimal(ratio(whole, part), 2)
 }
 
 /// Formats a number of bytes in human-readable form: `1.50K`.

@@ -18,12 +18,12 @@ mod statistics;
 
 use std::fmt::Write;
 
-use crate::command::server::info::field::Field;
+use crate::command::server::info::field::InfoField;
 use crate::command::server::info::reading::Reading;
 use crate::dispatch::Call;
 
 #[cfg(feature = "metrics")]
-pub(crate) use field::{Name, Value};
+pub(crate) use field::{FieldName, InfoValue};
 pub(crate) use memory::{difference, ratio};
 pub(crate) use memory_report::MemoryReport;
 
@@ -33,7 +33,7 @@ struct Section {
     names: &'static [&'static str],
     title: &'static str,
     shown: Shown,
-    fields: &'static [Field],
+    fields: &'static [InfoField],
 }
 
 /// The condition for showing a section.
@@ -52,7 +52,7 @@ const fn section(
     names: &'static [&'static str],
     title: &'static str,
     shown: Shown,
-    fields: &'static [Field],
+    fields: &'static [InfoField],
 ) -> Section {
     Section { names, title, shown, fields }
 }
@@ -107,7 +107,7 @@ pub(crate) fn text(call: &mut Call<'_>, wanted: &[Vec<u8>]) -> String {
 
 /// Returns the fields of a section.
 #[cfg(feature = "metrics")]
-pub(crate) fn fields(call: &mut Call<'_>, section: &str) -> Vec<(Name, Value)> {
+pub(crate) fn fields(call: &mut Call<'_>, section: &str) -> Vec<(FieldName, InfoValue)> {
     let (mut found, mut reading) = (Vec::new(), Reading::new(call));
     let rows = SECTIONS.iter().filter(|row| row.names.contains(&section)).flat_map(|row| row.fields);
     rows.for_each(|field| field.read(&mut reading, |name, value| found.push((name, value))));
@@ -117,7 +117,7 @@ pub(crate) fn fields(call: &mut Call<'_>, section: &str) -> Vec<(Name, Value)> {
 /// Returns the names of a section's rows.
 #[cfg(all(test, feature = "metrics"))]
 pub(crate) fn names(section: &str) -> impl Iterator<Item = &'static str> {
-    SECTIONS.iter().filter(move |row| row.names.contains(&section)).flat_map(|row| row.fields).map(Field::name)
+    SECTIONS.iter().filter(move |row| row.names.contains(&section)).flat_map(|row| row.fields).map(InfoField::name)
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 //!
 //! Nothing is forked: the fields about child processes and their memory are zero.
 
-use crate::command::server::info::field::{Field, Value, field, optional, zero};
+use crate::command::server::info::field::{InfoField, InfoValue, field, optional, zero};
 use crate::command::server::info::reading::Reading;
-use crate::persist::{Job, Loading, LogFigures, Outcome, Work};
+use crate::persist::{FileJob, Job, JobOutcome, Loading, LogFigures};
 
 #[rustfmt::skip] // a table
-pub(super) const PERSISTENCE: &[Field] = &[
+pub(super) const PERSISTENCE: &[InfoField] = &[
     field("loading", |from| {
         let is_loading = from.files().loading.is_some_and(|loading| !loading.is_beside);
         u64::from(is_loading || grace_left_ms(from).is_some()).into()
@@ -68,7 +68,7 @@ pub(super) const PERSISTENCE: &[Field] = &[
         None => grace_left_ms(from).map(|_| from.namespace().tenant.started.wall_ms().div_euclid(1000).into()),
     }),
     optional("loading_total_bytes", |from| loading(from, |loading| loading.total.into())),
-    optional("loading_rdb_used_mem", |from| loading(from, |_| Value::Count(0))),
+    optional("loading_rdb_used_mem", |from| loading(from, |_| InfoValue::Count(0))),
     optional("loading_loaded_bytes", |from| loading(from, |loading| loading.read.into())),
     optional("loading_loaded_perc", |from| loading(from, |loading| percent(loading.read, loading.total))),
     optional("loading_eta_seconds", |from| match from.files().loading {
@@ -89,36 +89,36 @@ pub(super) const PERSISTENCE: &[Field] = &[
 ];
 
 /// Returns the job if it is in progress.
-fn running(from: &mut Reading<'_, '_>, job: Job) -> Option<Work> {
+fn running(from: &mut Reading<'_, '_>, job: Job) -> Option<FileJob> {
     from.files().work.filter(|work| work.job == job)
 }
 
 /// Returns the seconds for which a job has been in progress; -1 if it is not.
-fn running_s(from: &mut Reading<'_, '_>, job: Job) -> Value {
+fn running_s(from: &mut Reading<'_, '_>, job: Job) -> InfoValue {
     let now_ms = from.call.now().wall_ms();
     running(from, job).map_or(-1, |work| (now_ms.saturating_sub(work.begun_ms) / 1000).max(0)).into()
 }
 
 /// Returns the seconds that the last job took; -1 if there was none.
-fn took_s(outcome: &Outcome) -> Value {
-    outcome.took_s.map_or(Value::Int(-1), Value::Count)
+fn took_s(outcome: &JobOutcome) -> InfoValue {
+    outcome.took_s.map_or(InfoValue::Int(-1), InfoValue::Count)
 }
 
-fn status(error: &Option<String>) -> Value {
+fn status(error: &Option<String>) -> InfoValue {
     if error.is_some() { "err".into() } else { "ok".into() }
 }
 
 /// Returns an error as the value of a field, which is a single line.
-fn one_line(error: &str) -> Value {
+fn one_line(error: &str) -> InfoValue {
     error.replace(['\r', '\n'], " ").into()
 }
 
-fn percent(part: u64, whole: u64) -> Value {
-    Value::Decimal(if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }, 2)
+fn percent(part: u64, whole: u64) -> InfoValue {
+    InfoValue::Decimal(if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }, 2)
 }
 
 /// Returns a figure of the append-only file, if there is one.
-fn log(from: &mut Reading<'_, '_>, read: impl FnOnce(&LogFigures) -> u64) -> Option<Value> {
+fn log(from: &mut Reading<'_, '_>, read: impl FnOnce(&LogFigures) -> u64) -> Option<InfoValue> {
     let files = from.files();
     match &files.log {
         Some(log) => Some(read(log).into()),
@@ -133,7 +133,7 @@ fn is_rewrite_scheduled(from: &mut Reading<'_, '_>) -> bool {
 }
 
 /// Returns a figure of the load in progress, if there is one.
-fn loading(from: &mut Reading<'_, '_>, read: impl FnOnce(Loading) -> Value) -> Option<Value> {
+fn loading(from: &mut Reading<'_, '_>, read: impl FnOnce(Loading) -> InfoValue) -> Option<InfoValue> {
     from.files().loading.map(read)
 }
 

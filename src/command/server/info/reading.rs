@@ -7,10 +7,10 @@ use crate::command::server::info::memory_report::{MemoryReport, all_totals, syst
 use crate::config::Config;
 use crate::dispatch::Call;
 use crate::namespace::Namespace;
-use crate::observe::command_stats::{Calls, Turns};
+use crate::observe::command_stats::{BatchTotals, CallTotals};
 use crate::observe::sampler::Counted;
 use crate::observe::stats::{ScriptUsage, Stats};
-use crate::persist::Figures;
+use crate::persist::FileFigures;
 use crate::store::Totals;
 use crate::text::Dialect;
 
@@ -21,12 +21,12 @@ pub(super) struct Reading<'c, 'n> {
     memory: Option<MemoryReport>,
     system_memory: Option<usize>,
     totals: Option<Totals>,
-    turns: Option<Turns>,
-    calls: Option<Calls>,
+    turns: Option<BatchTotals>,
+    calls: Option<CallTotals>,
     scripts: Option<ScriptUsage>,
     settings: Option<Arc<Config>>,
     cpu: Option<CpuSeconds>,
-    files: Option<Figures>,
+    files: Option<FileFigures>,
 }
 
 /// CPU time of the process and of its main thread, in seconds: user and system, then those of terminated children.
@@ -68,7 +68,7 @@ impl<'c, 'n> Reading<'c, 'n> {
     }
 
     /// Returns the figures of files.
-    pub(super) fn files(&mut self) -> &Figures {
+    pub(super) fn files(&mut self) -> &FileFigures {
         self.files.get_or_insert_with(|| self.call.namespace.persistence.figures())
     }
 
@@ -95,12 +95,12 @@ impl<'c, 'n> Reading<'c, 'n> {
     }
 
     /// Returns the totals of the batches.
-    pub(super) fn turns(&mut self) -> Turns {
+    pub(super) fn turns(&mut self) -> BatchTotals {
         *self.turns.get_or_insert_with(|| self.call.namespace.observed.command_stats.turns())
     }
 
     /// Returns the totals of the calls of all commands.
-    pub(super) fn calls(&mut self) -> Calls {
+    pub(super) fn calls(&mut self) -> CallTotals {
         *self.calls.get_or_insert_with(|| self.call.namespace.observed.command_stats.all_calls())
     }
 

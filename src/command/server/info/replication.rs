@@ -3,15 +3,15 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::replica::{Replica, ReplicaState};
-use crate::command::server::info::field::{Field, Value, family, field, optional};
+use crate::command::server::info::field::{InfoField, InfoValue, family, field, optional};
 use crate::command::server::info::reading::Reading;
 use crate::config::Setting;
-use crate::namespace::failover::Stage;
-use crate::namespace::role::{Link, LinkState};
+use crate::namespace::failover::FailoverStage;
+use crate::namespace::role::{LinkState, LinkStatus};
 use crate::time::clock::Now;
 
 #[rustfmt::skip] // a table
-pub(super) const REPLICATION: &[Field] = &[
+pub(super) const REPLICATION: &[InfoField] = &[
     field("role", |from| if from.namespace().role.is_replica() { "slave" } else { "master" }.into()),
     optional("master_host", |from| from.namespace().role.primary().map(|primary| primary.host.into())),
     optional("master_port", |from| from.namespace().role.primary().map(|primary| u64::from(primary.port).into())),
@@ -29,7 +29,7 @@ pub(super) const REPLICATION: &[Field] = &[
     optional("master_sync_left_bytes", |from| synchronizing(from).map(|link| left(&link).into())),
     optional("master_sync_perc", |from| synchronizing(from).map(|link| {
         let total = link.total.unwrap_or(0);
-        Value::Decimal(if total == 0 { 0.0 } else { link.received as f64 * 100.0 / total as f64 }, 2)
+        InfoValue::Decimal(if total == 0 { 0.0 } else { link.received as f64 * 100.0 / total as f64 }, 2)
     })),
     optional("master_sync_last_io_seconds_ago", |from| {
         let now = from.call.now();
@@ -39,7 +39,7 @@ pub(super) const REPLICATION: &[Field] = &[
         let now = from.call.now();
         link(from).filter(|link| !link.is_up()).map(|link| match link.down_since_ms {
             Some(since_ms) => (now.mono_ms().saturating_sub(since_ms) / 1000).into(),
-            None => Value::Int(-1),
+            None => InfoValue::Int(-1),
         })
     }),
     optional("slave_priority", |from| { let value = u64::from(from.settings().replica_priority); of_replica(from, value) }),
@@ -57,7 +57,7 @@ pub(super) const REPLICATION: &[Field] = &[
         let replicas = from.namespace().replicas.all();
         replicas.iter().enumerate().map(|(number, replica)| (number.to_string(), shown_replica(replica, now))).collect()
     }),
-    field("master_failover_state", |from| Stage::name(from.namespace().failover.stage()).into()),
+    field("master_failover_state", |from| FailoverStage::name(from.namespace().failover.stage()).into()),
     field("master_replid", |from| from.namespace().tenant.replication_id().into()),
     field("master_replid2", |from| from.namespace().tenant.history.ids().shown_former().0.into()),
     field("master_repl_offset", |from| from.namespace().log.end().into()),
@@ -78,41 +78,41 @@ pub(super) const REPLICATION: &[Field] = &[
 ];
 
 /// Returns the state of the link of a replica; `None` on a primary.
-fn link(from: &Reading<'_, '_>) -> Option<Link> {
+fn link(from: &Reading<'_, '_>) -> Option<LinkStatus> {
     let role = &from.namespace().role;
     role.is_replica().then(|| role.link())
 }
 
 /// Returns the result of [`link`] during a full synchronisation, otherwise `None`.
-fn synchronizing(from: &Reading<'_, '_>) -> Option<Link> {
+fn synchronizing(from: &Reading<'_, '_>) -> Option<LinkStatus> {
     link(from).filter(|link| link.state == LinkState::Sync)
 }
 
 /// Returns a value that only replicas show.
-fn of_replica(from: &Reading<'_, '_>, value: u64) -> Option<Value> {
+fn of_replica(from: &Reading<'_, '_>, value: u64) -> Option<InfoValue> {
     link(from).map(|_| value.into())
 }
 
-fn silent_s(link: &Link, now: Now) -> u64 {
+fn silent_s(link: &LinkStatus, now: Now) -> u64 {
     now.mono_ms().saturating_sub(link.heard_ms) / 1000
 }
 
 /// Returns the number of bytes not yet received; negative while the length is not known, as in Redis.
-fn left(link: &Link) -> i64 {
+fn left(link: &LinkStatus) -> i64 {
     link.total.unwrap_or(0) as i64 - link.received as i64
 }
 
-fn shown_replica(replica: &Replica, now: Now) -> Value {
+fn shown_replica(replica: &Replica, now: Now) -> InfoValue {
     let lag_s = match replica.state() {
         ReplicaState::Online => replica.lag_ms(now) / 1000,
         _ => 0,
     };
-    let parts: [(&'static str, Value); 5] = [
+    let parts: [(&'static str, InfoValue); 5] = [
         ("ip", replica.ip.lock().clone().into()),
         ("port", replica.port.load(Relaxed).into()),
         ("state", replica.state().name().into()),
         ("offset", replica.acknowledged().into()),
         ("lag", lag_s.into()),
     ];
-    Value::Parts(parts.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    InfoValue::Parts(parts.into_iter().map(|(name, value)| (name.into(), value)).collect())
 }

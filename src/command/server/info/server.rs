@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::command::server::info::field::{Field, Value, field, fixed, optional, zero};
+use crate::command::server::info::field::{InfoField, InfoValue, field, fixed, optional, zero};
 use crate::command::server::info::reading::Reading;
 use crate::config::Config;
 use crate::text::{Dialect, REDIS_VERSION};
 
 #[rustfmt::skip] // a table
-pub(super) const SERVER: &[Field] = &[
+pub(super) const SERVER: &[InfoField] = &[
     fixed("redis_version", REDIS_VERSION),
     optional("server_name", |from| in_dialect(from, Dialect::Valkey, |dialect| dialect.name())),
     optional("valkey_version", |from| in_dialect(from, Dialect::Valkey, |dialect| dialect.version())),
@@ -60,7 +60,7 @@ pub(super) const SERVER: &[Field] = &[
 ];
 
 #[rustfmt::skip] // a table
-pub(super) const CPU: &[Field] = &[
+pub(super) const CPU: &[InfoField] = &[
     field("used_cpu_sys", |from| seconds(from.cpu().process[1])),
     field("used_cpu_user", |from| seconds(from.cpu().process[0])),
     field("used_cpu_sys_children", |from| seconds(from.cpu().process[3])),
@@ -69,10 +69,10 @@ pub(super) const CPU: &[Field] = &[
     field("used_cpu_user_main_thread", |from| seconds(from.cpu().main[0])),
 ];
 
-pub(super) const CLUSTER: &[Field] = &[zero("cluster_enabled")];
+pub(super) const CLUSTER: &[InfoField] = &[zero("cluster_enabled")];
 
 /// Returns the value of a field that exists in one dialect only.
-fn in_dialect(from: &Reading<'_, '_>, dialect: Dialect, read: fn(Dialect) -> &'static str) -> Option<Value> {
+fn in_dialect(from: &Reading<'_, '_>, dialect: Dialect, read: fn(Dialect) -> &'static str) -> Option<InfoValue> {
     (from.dialect() == dialect).then(|| read(dialect).into())
 }
 
@@ -92,17 +92,17 @@ fn uptime_s(from: &Reading<'_, '_>) -> u64 {
     (from.call.now().mono_ms() - from.namespace().tenant.started.mono_ms()) / 1000
 }
 
-fn shown_path(path: Option<&Path>) -> Value {
+fn shown_path(path: Option<&Path>) -> InfoValue {
     path.map(|path| path.display().to_string()).unwrap_or_default().into()
 }
 
 /// Returns the name, the addresses and the port of a listener.
-fn listener(name: &'static str, config: &Config, port: u64) -> Value {
+fn listener(name: &'static str, config: &Config, port: u64) -> InfoValue {
     let addresses = config.bind.iter().map(|address| ("bind".into(), address.to_string().into()));
     let name = std::iter::once(("name".into(), name.into()));
-    Value::Parts(name.chain(addresses).chain([("port".into(), port.into())]).collect())
+    InfoValue::Parts(name.chain(addresses).chain([("port".into(), port.into())]).collect())
 }
 
-fn seconds(seconds: f64) -> Value {
-    Value::Decimal(seconds, 6)
+fn seconds(seconds: f64) -> InfoValue {
+    InfoValue::Decimal(seconds, 6)
 }

@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::info::ChannelKind;
-use crate::command::server::info::field::{Field, Value, family, field, fixed, optional, parts, zero};
+use crate::command::server::info::field::{InfoField, InfoValue, family, field, fixed, optional, parts, zero};
 use crate::command::server::info::reading::Reading;
 use crate::text::Dialect;
 
 #[rustfmt::skip] // a table
-pub(super) const STATS: &[Field] = &[
+pub(super) const STATS: &[InfoField] = &[
     field("total_connections_received", |from| from.stats().connections(&from.namespace().clients).into()),
     field("total_commands_processed", |from| from.calls().count.into()),
     field("instantaneous_ops_per_sec", |from| from.rates().commands.into()),
@@ -104,7 +104,7 @@ pub(super) const STATS: &[Field] = &[
 
 /// The section that is shown only when requested by its name.
 #[rustfmt::skip] // a table
-pub(super) const DEBUG: &[Field] = &[
+pub(super) const DEBUG: &[InfoField] = &[
     zero("eventloop_duration_aof_sum"),
     field("eventloop_duration_cron_sum", |from| (from.namespace().observed.command_stats.chores_ns() / 1000).into()),
     field("eventloop_duration_max", |from| (from.turns().max_ns / 1000).into()),
@@ -115,14 +115,14 @@ pub(super) const DEBUG: &[Field] = &[
     zero("allocator_frag_bytes_lua"),
 ];
 
-pub(super) const COMMAND_STATS: &[Field] = &[family("cmdstat_", calls_of_commands)];
-pub(super) const ERROR_STATS: &[Field] = &[family("errorstat_", errors)];
-pub(super) const LATENCY_STATS: &[Field] = &[family("latency_percentiles_usec_", percentiles)];
+pub(super) const COMMAND_STATS: &[InfoField] = &[family("cmdstat_", calls_of_commands)];
+pub(super) const ERROR_STATS: &[InfoField] = &[family("errorstat_", errors)];
+pub(super) const LATENCY_STATS: &[InfoField] = &[family("latency_percentiles_usec_", percentiles)];
 
-fn kbps(bytes: u64) -> Value {
+fn kbps(bytes: u64) -> InfoValue {
     /// The bytes of a kilobyte.
     const KILOBYTE: f64 = 1024.0;
-    Value::Decimal(bytes as f64 / KILOBYTE, 2)
+    InfoValue::Decimal(bytes as f64 / KILOBYTE, 2)
 }
 
 fn expired_fields(from: &mut Reading<'_, '_>) -> u64 {
@@ -130,7 +130,7 @@ fn expired_fields(from: &mut Reading<'_, '_>) -> u64 {
 }
 
 /// Returns the statistics of the commands that were called.
-fn calls_of_commands(from: &mut Reading<'_, '_>) -> Vec<(String, Value)> {
+fn calls_of_commands(from: &mut Reading<'_, '_>) -> Vec<(String, InfoValue)> {
     let namespace = from.namespace();
     let mut shown = Vec::new();
     for command in namespace.commands.every() {
@@ -141,7 +141,7 @@ fn calls_of_commands(from: &mut Reading<'_, '_>) -> Vec<(String, Value)> {
             let facts = [
                 ("calls", calls.count.into()),
                 ("usec", us.into()),
-                ("usec_per_call", Value::Decimal(per_call.into(), 2)),
+                ("usec_per_call", InfoValue::Decimal(per_call.into(), 2)),
                 ("rejected_calls", calls.rejected.into()),
                 ("failed_calls", calls.failed.into()),
             ];
@@ -152,7 +152,7 @@ fn calls_of_commands(from: &mut Reading<'_, '_>) -> Vec<(String, Value)> {
 }
 
 /// Returns the numbers of errors, by their first words.
-fn errors(from: &mut Reading<'_, '_>) -> Vec<(String, Value)> {
+fn errors(from: &mut Reading<'_, '_>) -> Vec<(String, InfoValue)> {
     // Characters that would end the name or the line become `_`.
     let safe = |byte: &u8| if b"#:\n\r".contains(byte) { '_' } else { char::from(*byte) };
     let by_prefix = from.namespace().observed.errors.by_prefix().into_iter();
@@ -160,7 +160,7 @@ fn errors(from: &mut Reading<'_, '_>) -> Vec<(String, Value)> {
 }
 
 /// Returns the percentiles of the durations of the commands that were called.
-fn percentiles(from: &mut Reading<'_, '_>) -> Vec<(String, Value)> {
+fn percentiles(from: &mut Reading<'_, '_>) -> Vec<(String, InfoValue)> {
     let (namespace, settings) = (from.namespace(), from.settings());
     if !settings.latency_tracking {
         return Vec::new();
@@ -169,9 +169,9 @@ fn percentiles(from: &mut Reading<'_, '_>) -> Vec<(String, Value)> {
     for command in namespace.commands.every() {
         let Some(durations) = namespace.observed.command_stats.durations(command) else { continue };
         let wanted = settings.latency_tracking_info_percentiles.iter();
-        let at = |percent: &f64| Value::Decimal(durations.at_percentile(*percent) as f64 / 1000.0, 3);
+        let at = |percent: &f64| InfoValue::Decimal(durations.at_percentile(*percent) as f64 / 1000.0, 3);
         let facts = wanted.map(|percent| (format!("p{percent}").into(), at(percent))).collect();
-        shown.push((command.name.clone(), Value::Parts(facts)));
+        shown.push((command.name.clone(), InfoValue::Parts(facts)));
     }
     shown
 }

@@ -1,9 +1,9 @@
 //! The end of a history: all messages arrive, all TTLs end, and the final state is checked.
 
-use crate::engine::model::history::{Action, is_linearizable};
-use crate::engine::model::requests::{Key, Request};
-use crate::engine::model::world::{Event, World};
-use crate::engine::names::Name;
+use crate::engine::model::history::{HistoryAction, is_linearizable};
+use crate::engine::model::requests::{ModelKey, ModelRequest};
+use crate::engine::model::world::{World, WorldEvent};
+use crate::engine::names::EtcdName;
 
 /// Number and duration, in milliseconds, of the rounds for which clients may wait at the end, until all queued ones
 /// were served.
@@ -16,7 +16,7 @@ impl World {
     /// Delivers all messages in flight, in order.
     pub(in crate::engine::model) fn deliver_all(&mut self) {
         for _ in 0..10_000 {
-            let is_of_client = |event: &Event| matches!(event, Event::Request(_));
+            let is_of_client = |event: &WorldEvent| matches!(event, WorldEvent::Request(_));
             let Some(next) = self.enabled().into_iter().find(|event| !is_of_client(event)) else { return };
             if self.failure.is_some() {
                 return;
@@ -40,11 +40,11 @@ impl World {
     pub(in crate::engine::model) fn finish(&mut self) {
         self.agents.iter_mut().for_each(|agent| agent.script.clear());
         if self.may_fill {
-            self.execute(Event::Fill(false));
+            self.execute(WorldEvent::Fill(false));
         }
         for slot in self.living() {
-            self.execute(Event::CutOff(slot, false));
-            self.execute(Event::Stick(slot, false));
+            self.execute(WorldEvent::CutOff(slot, false));
+            self.execute(WorldEvent::Stick(slot, false));
         }
         for round in 0..LAST_ROUNDS {
             self.deliver_all();
@@ -55,12 +55,13 @@ impl World {
             if self.failure.is_some() || !is_over || !self.agents.iter().any(|agent| agent.connection.is_waiting()) {
                 break;
             }
-            self.execute(Event::Pass(LAST_ROUND_MS));
+            self.execute(WorldEvent::Pass(LAST_ROUND_MS));
         }
         self.check();
         self.seen.hand_overs = self.ledger.hand_overs;
-        let over =
-            self.histories[Key::Lock as usize].iter().filter(|operation| matches!(operation.action, Action::End(_)));
+        let over = self.histories[ModelKey::Lock as usize]
+            .iter()
+            .filter(|operation| matches!(operation.action, HistoryAction::End(_)));
         self.seen.expired = over.count();
     }
 
@@ -70,16 +71,17 @@ impl World {
             return;
         }
         let waiting = self.agents.iter().filter(|agent| agent.connection.is_waiting());
-        let waiting: Vec<Option<Request>> = waiting.map(|agent| agent.current.map(|(request, ..)| request)).collect();
+        let waiting: Vec<Option<ModelRequest>> =
+            waiting.map(|agent| agent.current.map(|(request, ..)| request)).collect();
         if let Some(request) = waiting.iter().flatten().next()
             && (!request.may_queue() || self.ledger.is_over_by(self.now_ms.saturating_sub(LAST_ROUND_MS)))
         {
             return self.fail(format!("{request:?} waits for ever"));
         }
-        for key in [Key::Number, Key::Lock] {
+        for key in [ModelKey::Number, ModelKey::Lock] {
             let name = (0, Box::from(key.name().as_bytes()));
             let present =
-                self.cluster.read(&self.prefix.name(&Name::Key(name.clone()))).map_or(0, |pair| pair.mod_revision);
+                self.cluster.read(&self.prefix.name(&EtcdName::Key(name.clone()))).map_or(0, |pair| pair.mod_revision);
             let mirrors = self.processes.iter().flatten().map(|process| process.core.mirror.mod_revision(&name));
             if mirrors.into_iter().any(|mirrored| mirrored != present) {
                 return self.fail(format!("a mirror has not what the cluster has of the key {}", key.name()));

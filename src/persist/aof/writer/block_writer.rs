@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::persist::aof::block::{Header, Running, Stamp, timestamp};
+use crate::persist::aof::block::{Header, RunningChecksum, Stamp, timestamp};
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::handle::NeedsRewrite;
-use crate::persist::aof::policy::Policy;
+use crate::persist::aof::policy::FsyncPolicy;
 use crate::persist::aof::writer::{Mark, Writer};
 use crate::persist::disk::DiskFile;
 use crate::resp::write_select;
@@ -107,14 +107,14 @@ impl Writer {
 
     /// Allows the log to free written records if they need no sync.
     fn after_write(&mut self) {
-        if self.policy == Policy::No && !self.must_sync {
+        if self.policy == FsyncPolicy::No && !self.must_sync {
             self.release(self.written.position);
         }
     }
 
     /// Returns true if the system is to be told to write to the disk.
     pub(super) fn writeback_is_due(&self) -> bool {
-        self.policy != Policy::Always && self.written.len.saturating_sub(self.written_back) >= WRITE_BACK_LEN
+        self.policy != FsyncPolicy::Always && self.written.len.saturating_sub(self.written_back) >= WRITE_BACK_LEN
     }
 
     /// Tells the system to write to the disk all bytes written since the last such call, if they are many.
@@ -127,7 +127,7 @@ impl Writer {
 
     /// Switches to another file, which is empty.
     pub(super) fn switch_to(&mut self, file: Arc<dyn DiskFile>, position: u64, db: Option<usize>) {
-        let mark = Mark { len: 0, position, sum: Running::default() };
+        let mark = Mark { len: 0, position, sum: RunningChecksum::default() };
         (self.file, self.written, self.synced) = (file, mark, mark);
         (self.is_torn, self.must_sync, self.is_closed) = (false, false, false);
         (self.written_back, self.last_timestamp) = (0, 0);

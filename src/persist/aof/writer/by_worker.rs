@@ -11,8 +11,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::persist::aof::block::Stamp;
-use crate::persist::aof::handle::Shared;
-use crate::persist::aof::policy::Policy;
+use crate::persist::aof::handle::WriterShared;
+use crate::persist::aof::policy::FsyncPolicy;
 use crate::persist::aof::writer::{SYNC_PERIOD_MS, UNSYNCED_MAX, Writer};
 
 /// Largest number of bytes that a worker writes; a copy of so many takes less than a millisecond.
@@ -36,7 +36,7 @@ pub(crate) enum Rest {
 
 /// Writes the logged records on a worker's thread, or wakes the writer's thread; returns false if that thread waits for
 /// records.
-pub(super) fn flush(writer: &Weak<Mutex<Writer>>, shared: &Weak<Shared>) -> bool {
+pub(super) fn flush(writer: &Weak<Mutex<Writer>>, shared: &Weak<WriterShared>) -> bool {
     let (Some(writer), Some(shared)) = (writer.upgrade(), shared.upgrade()) else { return false };
     let is_stepping = shared.is_stepping.load(Relaxed);
     let held = if is_stepping { None } else { writer.try_lock_for(OTHER_WORKER) };
@@ -53,12 +53,12 @@ pub(super) fn flush(writer: &Weak<Mutex<Writer>>, shared: &Weak<Shared>) -> bool
 impl Writer {
     /// Has workers write, or ends that, by the policy.
     pub(super) fn follow_workers(&self) {
-        self.shared.set_written_by_workers(self.policy != Policy::Always);
+        self.shared.set_written_by_workers(self.policy != FsyncPolicy::Always);
     }
 
     /// Writes the logged records, if workers write and the write is likely to be quick.
     pub(crate) fn write_for_worker(&mut self) -> Rest {
-        if self.policy == Policy::Always || self.has_ended {
+        if self.policy == FsyncPolicy::Always || self.has_ended {
             return Rest::IsOfThread;
         }
         let now = (self.clock)();
@@ -106,7 +106,7 @@ impl Writer {
 
     /// Returns true if there is work for the thread alone, or before its next step.
     fn is_thread_needed(&self, now: Stamp) -> bool {
-        let is_due = self.policy == Policy::EverySec && self.unsynced() > 0;
+        let is_due = self.policy == FsyncPolicy::EverySec && self.unsynced() > 0;
         let due_ms = if self.unsynced() >= UNSYNCED_MAX { now.boot_ms } else { self.last_sync_ms + SYNC_PERIOD_MS };
         let is_early = is_due && self.looks_ms.is_none_or(|looks_ms| looks_ms > due_ms);
         is_early || self.pause.is_some() || self.lost.is_some() || self.writeback_is_due()

@@ -3,7 +3,7 @@
 use crate::persist::aof::block::Stamp;
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::handle::NeedsRewrite;
-use crate::persist::aof::policy::{Annotations, Policy};
+use crate::persist::aof::policy::{Annotations, FsyncPolicy};
 use crate::persist::aof::writer::Writer;
 
 impl Writer {
@@ -30,9 +30,9 @@ impl Writer {
         }
     }
 
-    fn set_policy(&mut self, policy: Policy) {
+    fn set_policy(&mut self, policy: FsyncPolicy) {
         self.policy = policy;
-        if policy == Policy::Always {
+        if policy == FsyncPolicy::Always {
             self.confirmed = Some(self.durable);
             self.shared.reader.set_confirmed(self.confirmed);
         }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::persist::aof::handle::Shared;
-use crate::persist::aof::policy::Policy;
+use crate::persist::aof::handle::WriterShared;
+use crate::persist::aof::policy::FsyncPolicy;
 use crate::persist::aof::sync::ThreadSyncer;
-use crate::persist::aof::writer::{Step, Writer, by_worker};
+use crate::persist::aof::writer::{Writer, WriterStep, by_worker};
 use crate::time::clock::Clock;
 
 /// Pause of the thread after a block, if no client waits for the disk: under load, records are written once in this
@@ -24,7 +24,7 @@ const GATHERING_MAX_US: u64 = 5_000;
 
 /// Result of a step of the writer.
 struct Next {
-    step: Step,
+    step: WriterStep,
     /// The position whose next record ends the wait, if there is one.
     from: Option<u64>,
     /// Number of clients that have waited for the step's sync; `None` unless it has made positions durable under
@@ -49,43 +49,43 @@ pub(crate) fn spawn(mut writer: Writer) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name("aof-writer".to_owned()).spawn(move || run(&writer, &shared))
 }
 
-fn run(writer: &Mutex<Writer>, shared: &Shared) {
+fn run(writer: &Mutex<Writer>, shared: &WriterShared) {
     let (mut has_written, clock) = (false, Clock::system());
     loop {
         let begun_us = clock.now().mono_us();
         let next = step(writer, shared);
-        if let (Some(waited), Step::Again | Step::Wait(_)) = (next.waited, &next.step) {
+        if let (Some(waited), WriterStep::Again | WriterStep::Wait(_)) = (next.waited, &next.step) {
             let ended_us = clock.now().mono_us();
             let longest_us = ((ended_us - begun_us) / GATHERING_SHARE).min(GATHERING_MAX_US);
             gather(shared, waited, &clock, ended_us + longest_us);
             continue; // not to wait by the former step: a request that came meanwhile has ended the wait for clients
         }
         match next.step {
-            Step::Again => has_written = true,
-            Step::Wait(_) if has_written && next.may_linger => {
+            WriterStep::Again => has_written = true,
+            WriterStep::Wait(_) if has_written && next.may_linger => {
                 has_written = false;
                 shared.reader.wait(None, Some(LINGER));
             }
-            Step::Wait(timeout) => shared.reader.wait(next.from, timeout),
-            Step::Stopped => return,
+            WriterStep::Wait(timeout) => shared.reader.wait(next.from, timeout),
+            WriterStep::Stopped => return,
         }
     }
 }
 
 /// Makes one step of the writer.
-fn step(writer: &Mutex<Writer>, shared: &Shared) -> Next {
+fn step(writer: &Mutex<Writer>, shared: &WriterShared) -> Next {
     shared.is_stepping.store(true, Relaxed); // workers do not wait for the disk
     let mut writer = writer.lock();
     let durable = writer.durable;
     let step = writer.step();
     writer.looks_ms = None;
-    if let Step::Again = step {
+    if let WriterStep::Again = step {
         writer.looks_by(0);
-    } else if let Step::Wait(Some(timeout)) = step {
+    } else if let WriterStep::Wait(Some(timeout)) = step {
         let now_ms = (writer.clock)().boot_ms;
         writer.looks_by(now_ms + timeout.as_millis() as u64);
     }
-    let is_always = writer.policy == Policy::Always;
+    let is_always = writer.policy == FsyncPolicy::Always;
     // Records already in the log must not end the wait if they cannot be written now.
     let is_writing = writer.pause.is_none() && writer.lost.is_none() && !writer.rotation_is_reached();
     let next = Next {
@@ -102,7 +102,7 @@ fn step(writer: &Mutex<Writer>, shared: &Shared) -> Next {
 /// Waits until as many clients wait for the next sync as have waited for the last one, or until a time. Otherwise
 /// clients that send a write after each reply would be divided among two syncs, each of which takes as long as one for
 /// all of them.
-fn gather(shared: &Shared, waited: usize, clock: &Clock, until_us: u64) {
+fn gather(shared: &WriterShared, waited: usize, clock: &Clock, until_us: u64) {
     let reader = &shared.reader;
     while reader.waiting() < waited {
         let left_us = until_us.saturating_sub(clock.now().mono_us());

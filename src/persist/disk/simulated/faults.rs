@@ -6,7 +6,7 @@ use crate::persist::disk::simulated::random::Random;
 
 /// Kind of a disk operation that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum DiskOperation {
     /// Creation of a file.
     Create,
     /// Opening of an existing file.
@@ -27,13 +27,13 @@ pub enum Operation {
 
 /// Rates and plans of failing operations, and their duration.
 #[derive(Clone, Debug, Default)]
-pub struct Faults {
+pub struct DiskFaults {
     /// Number of operations in a thousand that fail, with a random error.
     pub per_thousand: usize,
     /// Number of writes in a thousand that are short.
     pub short_per_thousand: usize,
     /// Planned failures of the next operations.
-    pub planned: Vec<Planned>,
+    pub planned: Vec<PlannedFaults>,
     /// Limit for the total length of the files, in bytes.
     pub capacity: Option<u64>,
     /// Duration of each operation that changes something, in milliseconds.
@@ -42,55 +42,55 @@ pub struct Faults {
 
 /// Operations that are planned to fail.
 #[derive(Clone, Copy, Debug)]
-pub struct Planned {
+pub struct PlannedFaults {
     /// The kind of operation; any if `None`.
-    pub operation: Option<Operation>,
+    pub operation: Option<DiskOperation>,
     /// Number of operations of the kind that work first.
     pub after: usize,
     /// Number of operations of the kind that fail then.
     pub count: usize,
     /// The error of these operations.
-    pub error: Failure,
+    pub error: DiskFailure,
 }
 
 /// An error of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum DiskFailure {
     /// No space is left (ENOSPC).
     Full,
     /// Input or output has failed (EIO).
     Io,
 }
 
-impl From<Failure> for io::Error {
-    fn from(failure: Failure) -> Self {
+impl From<DiskFailure> for io::Error {
+    fn from(failure: DiskFailure) -> Self {
         let error = match failure {
-            Failure::Full => rustix::io::Errno::NOSPC,
-            Failure::Io => rustix::io::Errno::IO,
+            DiskFailure::Full => rustix::io::Errno::NOSPC,
+            DiskFailure::Io => rustix::io::Errno::IO,
         };
         error.into()
     }
 }
 
-impl Faults {
+impl DiskFaults {
     /// Fails if the operation is to fail.
-    pub(super) fn check(&mut self, operation: Operation, random: &mut Random) -> io::Result<()> {
+    pub(super) fn check(&mut self, operation: DiskOperation, random: &mut Random) -> io::Result<()> {
         for planned in self.planned.iter_mut().filter(|plan| plan.operation.is_none_or(|kind| kind == operation)) {
             match planned {
-                Planned { after: 0, count: 0, .. } => {}
-                Planned { after: 0, count, error, .. } => {
+                PlannedFaults { after: 0, count: 0, .. } => {}
+                PlannedFaults { after: 0, count, error, .. } => {
                     *count -= 1;
                     return Err((*error).into());
                 }
-                Planned { after, .. } => *after -= 1,
+                PlannedFaults { after, .. } => *after -= 1,
             }
         }
         if self.per_thousand == 0 || random.below(1000) >= self.per_thousand {
             Ok(())
         } else if random.below(2) == 0 {
-            Err(Failure::Full.into())
+            Err(DiskFailure::Full.into())
         } else {
-            Err(Failure::Io.into())
+            Err(DiskFailure::Io.into())
         }
     }
 }

@@ -26,18 +26,18 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 
 use crate::persist::disk::simulated::content::Content;
-use crate::persist::disk::simulated::faults::{Failure, Faults, Operation};
-use crate::persist::disk::simulated::names::{Names, Target};
+use crate::persist::disk::simulated::faults::{DiskFailure, DiskFaults, DiskOperation};
+use crate::persist::disk::simulated::names::{DiskNames, NameTarget};
 use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, DiskFile, parent};
 use crate::time::clock::Clock;
 
 #[derive(Clone, Debug)]
 struct State {
-    names: Names,
+    names: DiskNames,
     /// The files by number, including those that have no name any more.
     files: Vec<Content>,
-    faults: Faults,
+    faults: DiskFaults,
     random: Random,
     /// Number of boots of the machine, and the time since the last one.
     boots: u64,
@@ -46,7 +46,7 @@ struct State {
     /// Number of operations that have changed something.
     changes: usize,
     /// Number of further operations before the machine ends, and the kind of the end.
-    plan: Option<(usize, End)>,
+    plan: Option<(usize, LifeEnd)>,
     /// Set when the machine ends with the present operation.
     is_ending: bool,
     /// The disk as it is found after the end.
@@ -55,7 +55,7 @@ struct State {
 
 /// End of a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum LifeEnd {
     /// The process dies.
     Kill,
     /// The power is cut.
@@ -82,9 +82,9 @@ impl SimulatedDisk {
     /// Creates an empty disk.
     pub fn new(seed: u64) -> Self {
         let state = State {
-            names: Names::default(),
+            names: DiskNames::default(),
             files: Vec::new(),
-            faults: Faults::default(),
+            faults: DiskFaults::default(),
             random: Random::new(seed),
             boots: 1,
             has_boot_ids: true,
@@ -107,22 +107,22 @@ impl SimulatedDisk {
     }
 
     /// Sets the faults.
-    pub fn set_faults(&self, faults: Faults) {
+    pub fn set_faults(&self, faults: DiskFaults) {
         self.0.lock().faults = faults;
     }
 
     /// Returns the disk as it is after a power cut now. Open files do not belong to it. It has no faults.
     pub fn power_cut(&self) -> SimulatedDisk {
-        self.0.lock().after(End::PowerCut)
+        self.0.lock().after(LifeEnd::PowerCut)
     }
 
     /// Returns the disk as it is after the process was killed now. Open files do not belong to it. It has no faults.
     pub fn kill(&self) -> SimulatedDisk {
-        self.0.lock().after(End::Kill)
+        self.0.lock().after(LifeEnd::Kill)
     }
 
     /// Plans the end of the machine after a number of further operations that change something.
-    pub fn end_after(&self, operations: usize, end: End) {
+    pub fn end_after(&self, operations: usize, end: LifeEnd) {
         self.0.lock().plan = Some((operations, end));
     }
 
@@ -151,7 +151,7 @@ impl SimulatedDisk {
     /// Changes bytes of a file, as a failing disk does.
     pub fn damage(&self, path: &Path, damage: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.0.lock();
-        if let Some(Target::File(number)) = state.names.get(path) {
+        if let Some(NameTarget::File(number)) = state.names.get(path) {
             let mut bytes = state.files[number].live().to_vec();
             damage(&mut bytes);
             state.files[number] = Content::synced(bytes);
@@ -168,10 +168,10 @@ impl SimulatedDisk {
                 let number = state.files.len() - 1;
                 let dir = parent(path);
                 if dir != Path::new("/") && state.names.get(dir).is_none() {
-                    state.names.add(dir, Target::Dir);
+                    state.names.add(dir, NameTarget::Dir);
                     state.names.sync(parent(dir));
                 }
-                state.names.add(path, Target::File(number));
+                state.names.add(path, NameTarget::File(number));
                 state.names.sync(dir);
             }
         }
@@ -185,7 +185,7 @@ impl SimulatedDisk {
         file.write(0, content);
         state.files.push(file);
         let number = state.files.len() - 1;
-        state.names.add(path, Target::File(number));
+        state.names.add(path, NameTarget::File(number));
     }
 
     /// Returns the contents of all files, by path.
@@ -212,14 +212,14 @@ impl SimulatedDisk {
     }
 
     /// Runs an operation, unless it is to fail.
-    fn run<T>(&self, operation: Operation, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+    fn run<T>(&self, operation: DiskOperation, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         self.run_or(operation, run, |_| {})
     }
 
     /// Runs an operation, or `fail` if the operation is to fail.
     fn run_or<T>(
         &self,
-        operation: Operation,
+        operation: DiskOperation,
         run: impl FnOnce(&mut State) -> io::Result<T>,
         fail: impl FnOnce(&mut State),
     ) -> io::Result<T> {
@@ -240,18 +240,18 @@ impl SimulatedDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let number = self.run(Operation::Open, |state| state.file(path))?;
+        let number = self.run(DiskOperation::Open, |state| state.file(path))?;
         Ok(Arc::new(SimulatedFile { disk: self.clone(), number }))
     }
 }
 
 impl State {
     /// Begins an operation; fails after the end of the machine.
-    fn begin(&mut self, operation: Operation) -> io::Result<()> {
+    fn begin(&mut self, operation: DiskOperation) -> io::Result<()> {
         if self.found.is_some() {
-            return Err(Failure::Io.into());
+            return Err(DiskFailure::Io.into());
         }
-        if matches!(operation, Operation::Read | Operation::Open) {
+        if matches!(operation, DiskOperation::Read | DiskOperation::Open) {
             return Ok(());
         }
         self.since_boot_ms += self.faults.slowness_ms;
@@ -269,19 +269,19 @@ impl State {
 
     /// Ends the machine as planned; returns the error of the operation, which no caller is to see.
     fn end(&mut self) -> io::Error {
-        let end = self.plan.map_or(End::Kill, |(_, end)| end);
+        let end = self.plan.map_or(LifeEnd::Kill, |(_, end)| end);
         self.found = Some(self.after(end));
-        Failure::Io.into()
+        DiskFailure::Io.into()
     }
 
     /// Returns the disk as it is after an end now.
-    fn after(&mut self, end: End) -> SimulatedDisk {
+    fn after(&mut self, end: LifeEnd) -> SimulatedDisk {
         let random = Random::new(self.random.next());
         let fresh =
-            State { faults: Faults::default(), random, plan: None, is_ending: false, found: None, ..self.clone() };
+            State { faults: DiskFaults::default(), random, plan: None, is_ending: false, found: None, ..self.clone() };
         let state = match end {
-            End::Kill => fresh,
-            End::PowerCut => {
+            LifeEnd::Kill => fresh,
+            LifeEnd::PowerCut => {
                 let names = self.names.after_power_cut(&mut self.random);
                 let files = self.files.iter().map(|file| Content::synced(file.after_power_cut(&mut self.random)));
                 State { names, files: files.collect(), boots: self.boots + 1, since_boot_ms: 0, ..fresh }
@@ -292,8 +292,8 @@ impl State {
 
     fn file(&self, path: &Path) -> io::Result<usize> {
         match self.names.get(path) {
-            Some(Target::File(number)) => Ok(number),
-            Some(Target::Dir) => Err(io::ErrorKind::IsADirectory.into()),
+            Some(NameTarget::File(number)) => Ok(number),
+            Some(NameTarget::Dir) => Err(io::ErrorKind::IsADirectory.into()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -301,7 +301,7 @@ impl State {
     /// Checks that the directory of a path exists.
     fn check_dir(&self, path: &Path) -> io::Result<()> {
         let dir = parent(path);
-        if dir == Path::new("/") || self.names.get(dir) == Some(Target::Dir) {
+        if dir == Path::new("/") || self.names.get(dir) == Some(NameTarget::Dir) {
             Ok(())
         } else {
             Err(io::ErrorKind::NotFound.into())
@@ -320,7 +320,7 @@ impl State {
 
 impl Disk for SimulatedDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.run(Operation::Create, |state| {
+        self.run(DiskOperation::Create, |state| {
             state.check_dir(path)?;
             match state.file(path) {
                 Ok(_) => state.names.remove(path),
@@ -328,7 +328,7 @@ impl Disk for SimulatedDisk {
                 Err(_) => {}
             }
             state.files.push(Content::default());
-            state.names.add(path, Target::File(state.files.len() - 1));
+            state.names.add(path, NameTarget::File(state.files.len() - 1));
             Ok(())
         })?;
         self.open(path)
@@ -343,7 +343,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn read(&self, path: &Path) -> io::Result<(Box<dyn Read + Send>, u64)> {
-        self.run(Operation::Read, |state| {
+        self.run(DiskOperation::Read, |state| {
             let bytes = state.files[state.file(path)?].live().to_vec();
             let len = bytes.len() as u64;
             Ok((Box::new(Cursor::new(bytes)) as Box<dyn Read + Send>, len))
@@ -351,9 +351,9 @@ impl Disk for SimulatedDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.run(Operation::Name, |state| {
+        self.run(DiskOperation::Name, |state| {
             state.check_dir(to)?;
-            let target = Target::File(state.file(from)?);
+            let target = NameTarget::File(state.file(from)?);
             state.names.rename(from, to, target);
             Ok(())
         })
@@ -361,9 +361,9 @@ impl Disk for SimulatedDisk {
 
     #[cfg(test)]
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.run(Operation::Name, |state| {
+        self.run(DiskOperation::Name, |state| {
             state.check_dir(to)?;
-            let target = Target::File(state.file(from)?);
+            let target = NameTarget::File(state.file(from)?);
             match state.names.get(to) {
                 Some(_) => Err(io::ErrorKind::AlreadyExists.into()),
                 None => {
@@ -375,7 +375,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.run(Operation::Name, |state| {
+        self.run(DiskOperation::Name, |state| {
             state.file(path)?;
             state.names.remove(path);
             Ok(())
@@ -387,7 +387,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.run(Operation::SyncDir, |state| {
+        self.run(DiskOperation::SyncDir, |state| {
             state.check_dir(&dir.join("any"))?;
             state.names.sync(dir);
             Ok(())
@@ -395,19 +395,19 @@ impl Disk for SimulatedDisk {
     }
 
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        self.run(Operation::Name, |state| match state.names.get(dir) {
-            Some(Target::Dir) => Ok(()),
-            Some(Target::File(_)) => Err(io::ErrorKind::AlreadyExists.into()),
+        self.run(DiskOperation::Name, |state| match state.names.get(dir) {
+            Some(NameTarget::Dir) => Ok(()),
+            Some(NameTarget::File(_)) => Err(io::ErrorKind::AlreadyExists.into()),
             None => {
                 state.check_dir(dir)?;
-                state.names.add(dir, Target::Dir);
+                state.names.add(dir, NameTarget::Dir);
                 Ok(())
             }
         })
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<OsString>> {
-        self.run(Operation::Read, |state| {
+        self.run(DiskOperation::Read, |state| {
             state.check_dir(&dir.join("any"))?;
             let names = state.names.list(dir);
             Ok(names.filter_map(|path| path.file_name()).map(OsString::from).collect())
@@ -415,9 +415,9 @@ impl Disk for SimulatedDisk {
     }
 
     fn len(&self, path: &Path) -> io::Result<Option<u64>> {
-        self.run(Operation::Read, |state| match state.names.get(path) {
-            Some(Target::File(number)) => Ok(Some(state.files[number].live().len() as u64)),
-            Some(Target::Dir) => Ok(Some(0)),
+        self.run(DiskOperation::Read, |state| match state.names.get(path) {
+            Some(NameTarget::File(number)) => Ok(Some(state.files[number].live().len() as u64)),
+            Some(NameTarget::Dir) => Ok(Some(0)),
             None => Ok(None),
         })
     }
@@ -428,7 +428,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn free_space(&self, _: &Path) -> io::Result<u64> {
-        self.run(Operation::Read, |state| Ok(state.room()))
+        self.run(DiskOperation::Read, |state| Ok(state.room()))
     }
 
     fn boot_id(&self, _: &Clock) -> Option<String> {
@@ -444,10 +444,10 @@ impl Disk for SimulatedDisk {
 impl DiskFile for SimulatedFile {
     fn write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        self.disk.run(Operation::Write, |state| {
+        self.disk.run(DiskOperation::Write, |state| {
             let room = state.room().min(bytes.len() as u64) as usize;
             if room == 0 && !bytes.is_empty() {
-                return Err(Failure::Full.into());
+                return Err(DiskFailure::Full.into());
             }
             // The end may also come in the middle of a write.
             let is_short = room > 1 && (state.is_ending || state.random.below(1000) < state.faults.short_per_thousand);
@@ -459,7 +459,7 @@ impl DiskFile for SimulatedFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.disk.run(Operation::Write, |state| {
+        self.disk.run(DiskOperation::Write, |state| {
             state.files[self.number].write(offset as usize, bytes);
             Ok(())
         })
@@ -472,11 +472,11 @@ impl DiskFile for SimulatedFile {
             Ok(())
         };
         self.disk.wait_until_thawed();
-        self.disk.run_or(Operation::Sync, sync, |state| state.files[number].fail_to_sync(&mut state.random))
+        self.disk.run_or(DiskOperation::Sync, sync, |state| state.files[number].fail_to_sync(&mut state.random))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.disk.run(Operation::SetLen, |state| {
+        self.disk.run(DiskOperation::SetLen, |state| {
             state.files[self.number].set_len(len as usize);
             Ok(())
         })
@@ -484,7 +484,7 @@ impl DiskFile for SimulatedFile {
 
     #[cfg(test)]
     fn len(&self) -> io::Result<u64> {
-        self.disk.run(Operation::Read, |state| Ok(state.files[self.number].live().len() as u64))
+        self.disk.run(DiskOperation::Read, |state| Ok(state.files[self.number].live().len() as u64))
     }
 
     fn start_writeback(&self, _: u64, _: u64) {}

@@ -8,7 +8,7 @@ use crate::persist::disk::simulated::random::Random;
 
 /// Target of a name: a directory, or the number of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum NameTarget {
     Dir,
     File(usize),
 }
@@ -16,9 +16,9 @@ pub(super) enum Target {
 /// A change of a name since the last sync of its directory.
 #[derive(Clone, Debug)]
 enum Change {
-    Add(PathBuf, Target),
+    Add(PathBuf, NameTarget),
     Remove(PathBuf),
-    Rename(PathBuf, PathBuf, Target),
+    Rename(PathBuf, PathBuf, NameTarget),
 }
 
 impl Change {
@@ -29,7 +29,7 @@ impl Change {
         }
     }
 
-    fn apply(&self, names: &mut BTreeMap<PathBuf, Target>) {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, NameTarget>) {
         match self {
             Change::Add(path, target) => _ = names.insert(path.clone(), *target),
             Change::Remove(path) => _ = names.remove(path),
@@ -44,14 +44,14 @@ impl Change {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
-    live: BTreeMap<PathBuf, Target>,
-    durable: BTreeMap<PathBuf, Target>,
+pub(super) struct DiskNames {
+    live: BTreeMap<PathBuf, NameTarget>,
+    durable: BTreeMap<PathBuf, NameTarget>,
     changes: Vec<Change>,
 }
 
-impl Names {
-    pub(super) fn get(&self, path: &Path) -> Option<Target> {
+impl DiskNames {
+    pub(super) fn get(&self, path: &Path) -> Option<NameTarget> {
         self.live.get(path).copied()
     }
 
@@ -63,12 +63,12 @@ impl Names {
     /// Returns the names of files, each with the file's number.
     pub(super) fn files(&self) -> impl Iterator<Item = (&Path, usize)> {
         self.live.iter().filter_map(|(path, target)| match target {
-            Target::Dir => None,
-            Target::File(number) => Some((path.as_path(), *number)),
+            NameTarget::Dir => None,
+            NameTarget::File(number) => Some((path.as_path(), *number)),
         })
     }
 
-    pub(super) fn add(&mut self, path: &Path, target: Target) {
+    pub(super) fn add(&mut self, path: &Path, target: NameTarget) {
         self.change(Change::Add(path.to_owned(), target));
     }
 
@@ -76,7 +76,7 @@ impl Names {
         self.change(Change::Remove(path.to_owned()));
     }
 
-    pub(super) fn rename(&mut self, from: &Path, to: &Path, target: Target) {
+    pub(super) fn rename(&mut self, from: &Path, to: &Path, target: NameTarget) {
         self.change(Change::Rename(from.to_owned(), to.to_owned(), target));
     }
 
@@ -98,7 +98,7 @@ impl Names {
     }
 
     /// Returns the names found after a power cut: the durable ones, changed by some of the later changes, in any order.
-    pub(super) fn after_power_cut(&self, random: &mut Random) -> Names {
+    pub(super) fn after_power_cut(&self, random: &mut Random) -> DiskNames {
         let mut names = self.durable.clone();
         let mut changes: Vec<&Change> = self.changes.iter().collect();
         let in_order = random.below(2) == 0;
@@ -109,9 +109,9 @@ impl Names {
             }
         }
         let dirs: Vec<PathBuf> =
-            names.iter().filter(|(_, target)| **target == Target::Dir).map(|(path, _)| path.clone()).collect();
+            names.iter().filter(|(_, target)| **target == NameTarget::Dir).map(|(path, _)| path.clone()).collect();
         // A name in a directory that does not exist cannot be found.
         names.retain(|path, _| parent(path) == Path::new("/") || dirs.iter().any(|dir| dir == parent(path)));
-        Names { live: names.clone(), durable: names, changes: Vec::new() }
+        DiskNames { live: names.clone(), durable: names, changes: Vec::new() }
     }
 }

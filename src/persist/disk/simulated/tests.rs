@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::persist::disk::simulated::faults::Planned;
+use crate::persist::disk::simulated::faults::PlannedFaults;
 use crate::persist::disk::{copy_from, read_small_file, replace_file, write_again_from, write_all};
 
 const SEEDS: u64 = 300;
@@ -127,9 +127,14 @@ fn names_change_in_any_order_until_their_directory_is_synced() {
 
 #[test]
 fn what_a_failed_sync_has_lost_is_not_saved_by_the_next_one_unless_it_is_written_again() {
-    let fail_once = Faults {
-        planned: vec![Planned { operation: Some(Operation::Sync), after: 0, count: 1, error: Failure::Io }],
-        ..Faults::default()
+    let fail_once = DiskFaults {
+        planned: vec![PlannedFaults {
+            operation: Some(DiskOperation::Sync),
+            after: 0,
+            count: 1,
+            error: DiskFailure::Io,
+        }],
+        ..DiskFaults::default()
     };
     let life = |disk: &SimulatedDisk, writes_again: bool| {
         let file = file(disk, "file", b"old");
@@ -158,7 +163,7 @@ fn a_file_that_was_cut_may_have_its_former_length_and_not_what_was_cut() {
 fn a_full_disk_takes_what_fits_and_fails_then() {
     let disk = disk(1);
     let file = file(&disk, "file", b"0123456789");
-    disk.set_faults(Faults { capacity: Some(14), ..Faults::default() });
+    disk.set_faults(DiskFaults { capacity: Some(14), ..DiskFaults::default() });
     assert_eq!(disk.free_space(Path::new("/data")).expect("asked"), 4);
     assert_eq!(file.write(&[IoSlice::new(b"abc"), IoSlice::new(b"def")]).expect("a part"), 4);
     assert_eq!(file.write(&[IoSlice::new(b"ef")]).expect_err("full").raw_os_error(), Some(28));
@@ -171,7 +176,7 @@ fn a_full_disk_takes_what_fits_and_fails_then() {
 fn the_same_seed_gives_the_same_faults_short_writes_and_losses() {
     let life = |seed| {
         let disk = disk(seed);
-        disk.set_faults(Faults { per_thousand: 200, short_per_thousand: 300, ..Faults::default() });
+        disk.set_faults(DiskFaults { per_thousand: 200, short_per_thousand: 300, ..DiskFaults::default() });
         let mut results = Vec::new();
         for number in 0..50 {
             let file = disk.create(&path(&number.to_string()));
@@ -192,8 +197,8 @@ fn a_file_is_replaced_whole_or_not_at_all_whenever_the_power_is_cut_or_something
     for seed in 0..SEEDS {
         let disk = disk(seed);
         file(&disk, "file", &old);
-        let plan = Planned { operation: None, after: seed as usize % 8, count: 1, error: Failure::Full };
-        disk.set_faults(Faults { planned: vec![plan], short_per_thousand: 300, ..Faults::default() });
+        let plan = PlannedFaults { operation: None, after: seed as usize % 8, count: 1, error: DiskFailure::Full };
+        disk.set_faults(DiskFaults { planned: vec![plan], short_per_thousand: 300, ..DiskFaults::default() });
         let replaced = replace_file(&disk, &path("file"), &new);
         let found = content(&disk.power_cut(), "file").expect("never without a file");
         match replaced {

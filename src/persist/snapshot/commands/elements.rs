@@ -4,17 +4,17 @@ use parking_lot::Mutex;
 
 use crate::resp::{write_command, write_word, write_words};
 use crate::store::value::listpack::Items;
-use crate::store::value::{Element, WriteElement};
+use crate::store::value::{WalkedElement, WriteElement};
 use crate::text::double::write_double;
 
 /// Largest number of elements in a command.
 const ELEMENTS_MAX: usize = 64;
 
 /// Appends the commands that push a node of a list.
-pub(super) fn push(out: &mut Vec<u8>, key: &[u8], node: Element<'_>) {
+pub(super) fn push(out: &mut Vec<u8>, key: &[u8], node: WalkedElement<'_>) {
     match node {
-        Element::Plain(text) => write_command(out, &[b"RPUSH", key, text]),
-        Element::Packed(elements, mut left) => {
+        WalkedElement::Plain(text) => write_command(out, &[b"RPUSH", key, text]),
+        WalkedElement::Packed(elements, mut left) => {
             let mut items = Items::new(elements);
             while left > 0 {
                 let count = left.min(ELEMENTS_MAX);
@@ -28,7 +28,7 @@ pub(super) fn push(out: &mut Vec<u8>, key: &[u8], node: Element<'_>) {
 }
 
 /// Writer of the elements of a set, a sorted set or a hash, one at a time.
-pub(super) struct Elements<K> {
+pub(super) struct ElementsWriter<K> {
     key: K,
     /// The command that adds elements.
     command: &'static [u8],
@@ -44,26 +44,26 @@ struct State {
     after: Vec<u8>,
 }
 
-impl<K: AsRef<[u8]>> Elements<K> {
+impl<K: AsRef<[u8]>> ElementsWriter<K> {
     /// Creates a writer for `count` elements of a key.
     pub(super) fn new(key: K, command: &'static [u8], count: usize) -> Self {
-        Elements { key, command, state: Mutex::new(State { left: count, lacking: 0, after: Vec::new() }) }
+        ElementsWriter { key, command, state: Mutex::new(State { left: count, lacking: 0, after: Vec::new() }) }
     }
 
-    pub(super) fn write(&self, element: Element<'_>, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, element: WalkedElement<'_>, out: &mut Vec<u8>) {
         let (mut state, key) = (self.state.lock(), self.key.as_ref());
         if state.lacking == 0 {
             state.lacking = state.left.min(ELEMENTS_MAX);
-            let words_each = if matches!(element, Element::Member(_)) { 1 } else { 2 };
+            let words_each = if matches!(element, WalkedElement::Member(_)) { 1 } else { 2 };
             write_words(out, 2 + words_each * state.lacking, &[self.command, key]);
         }
         match element {
-            Element::Member(member) => member.with_text(|text| write_word(out, text)),
-            Element::Scored(member, score) => {
+            WalkedElement::Member(member) => member.with_text(|text| write_word(out, text)),
+            WalkedElement::Scored(member, score) => {
                 write_word(out, &write_double(score));
                 write_word(out, member);
             }
-            Element::Field(field, value, deadline) => {
+            WalkedElement::Field(field, value, deadline) => {
                 write_word(out, field);
                 write_word(out, value);
                 if let Some(ms) = deadline {
@@ -81,7 +81,7 @@ impl<K: AsRef<[u8]>> Elements<K> {
     }
 }
 
-impl Elements<Box<[u8]>> {
+impl ElementsWriter<Box<[u8]>> {
     /// Returns the function with which a record writes its elements.
     pub(super) fn into_writer(self) -> WriteElement {
         Box::new(move |element, out| self.write(element, out))

@@ -1,8 +1,8 @@
 //! Streams: their entries, then their counters and groups.
 
 use crate::resp::{write_command, write_word, write_words};
-use crate::store::value::Element;
-use crate::store::{Group, StreamId, StreamRef, entries_of};
+use crate::store::value::WalkedElement;
+use crate::store::{ConsumerGroup, StreamId, StreamRef, entries_of};
 
 /// Appends the commands before the entries. An empty stream is created with an entry that is trimmed at once and has
 /// the last ID, which must not be 0-0.
@@ -25,8 +25,8 @@ pub(super) fn add(out: &mut Vec<u8>, key: &[u8], first: StreamId, listpack: &[u8
 }
 
 /// Appends the entries of a node that is an element of a record.
-pub(super) fn add_chunk(out: &mut Vec<u8>, key: &[u8], chunk: Element<'_>) {
-    if let Element::Chunk(first, listpack) = chunk {
+pub(super) fn add_chunk(out: &mut Vec<u8>, key: &[u8], chunk: WalkedElement<'_>) {
+    if let WalkedElement::Chunk(first, listpack) = chunk {
         add(out, key, StreamId::from_bytes(first), listpack);
     }
 }
@@ -45,7 +45,7 @@ pub(super) fn end(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
 }
 
 /// Appends the consumers of a group, and their pending entries.
-fn write_consumers(out: &mut Vec<u8>, key: &[u8], group_name: &[u8], group: &Group) {
+fn write_consumers(out: &mut Vec<u8>, key: &[u8], group_name: &[u8], group: &ConsumerGroup) {
     for consumer in group.consumers() {
         let name = &consumer.name;
         write_command(out, &[b"XGROUP", b"CREATECONSUMER", key, group_name, name]);

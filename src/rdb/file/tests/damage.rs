@@ -27,11 +27,11 @@ fn a_file_that_is_cut_anywhere_is_refused() {
     let (hasher, file) = (Hasher::new(), file_of_everything(false));
     for cut in 0..file.len() {
         for len in [None, Some(cut as u64), Some(file.len() as u64)] {
-            let (_, error) = read_all(&file[..cut], len, options(&hasher, Limits::default()));
+            let (_, error) = read_all(&file[..cut], len, options(&hasher, ValueLimits::default()));
             let error = error.expect("a refusal");
             let is_told = match error.reason {
-                Reason::Truncated { missing } => missing > 0 && cut as u64 + missing <= file.len() as u64,
-                Reason::Magic => cut < 9,
+                FileDefect::Truncated { missing } => missing > 0 && cut as u64 + missing <= file.len() as u64,
+                FileDefect::Magic => cut < 9,
                 _ => false,
             };
             assert!(is_told && error.offset <= cut as u64, "{cut}: {error}");
@@ -45,9 +45,9 @@ fn every_flipped_bit_is_detected() {
     for bit in 0..8 * file.len() {
         let mask = 1 << (bit % 8);
         file[bit / 8] ^= mask;
-        let (_, error) = read_all(&file[..], Some(file.len() as u64), options(&hasher, Limits::default()));
+        let (_, error) = read_all(&file[..], Some(file.len() as u64), options(&hasher, ValueLimits::default()));
         assert!(error.is_some(), "bit {} of byte {}", bit % 8, bit / 8);
-        let unchecked = ReadOptions { checks: false, ..options(&hasher, Limits::default()) };
+        let unchecked = ReadOptions { checks: false, ..options(&hasher, ValueLimits::default()) };
         let _ = read_all(&file[..], None, unchecked);
         file[bit / 8] ^= mask;
     }
@@ -66,7 +66,7 @@ fn a_wrong_checksum_is_named_and_none_is_not_compared() {
     assert_eq!(read_file(&file).last(), Some(&Seen::End(false)));
     file[sum_at..].fill(1);
     let (hasher, len) = (Hasher::new(), Some(file.len() as u64));
-    let unchecked = ReadOptions { checks: false, ..options(&hasher, Limits::default()) };
+    let unchecked = ReadOptions { checks: false, ..options(&hasher, ValueLimits::default()) };
     let (seen, error) = read_all(&file[..], len, unchecked);
     assert!(error.is_none() && seen.last() == Some(&Seen::End(false)));
 }
@@ -100,7 +100,7 @@ fn a_malformed_record_is_refused_without_reading_on() {
         let len = 50 << 20;
         let count = Cell::new(0);
         let source = Counted(file.chain(io::repeat(1)), &count);
-        let (seen, error) = read_all(source, Some(len), options(&hasher, Limits::default()));
+        let (seen, error) = read_all(source, Some(len), options(&hasher, ValueLimits::default()));
         let error = error.expect("a refusal");
         assert!(seen.is_empty() && error.offset == 9, "{error}");
         assert!(error.to_string().starts_with(expected), "{error}, not {expected}");
@@ -114,8 +114,8 @@ fn what_claims_more_than_a_source_of_unknown_length_has_is_refused_at_its_end() 
     for claim in [&b"\0\x01a\x81\x7f\xff\xff\xff\xff\xff\xff\xff"[..], b"\x01\x01a\x81\xff\xff\xff\xff\xff\xff\xff\xff"]
     {
         let file = [b"REDIS0010", claim, &[1; 1000]].concat();
-        let (_, error) = read_all(Pieces(&file, 100), None, options(&hasher, Limits::default()));
-        assert!(matches!(error.expect("a refusal").reason, Reason::Truncated { .. }));
+        let (_, error) = read_all(Pieces(&file, 100), None, options(&hasher, ValueLimits::default()));
+        assert!(matches!(error.expect("a refusal").reason, FileDefect::Truncated { .. }));
     }
 }
 
@@ -133,7 +133,7 @@ fn an_error_of_the_source_is_passed_on_and_an_interrupted_read_is_repeated() {
         }
     }
     let hasher = Hasher::new();
-    let (_, error) = read_all(Failing(0), None, options(&hasher, Limits::default()));
+    let (_, error) = read_all(Failing(0), None, options(&hasher, ValueLimits::default()));
     let error = error.expect("a refusal").to_string();
     assert_eq!(error, "Reading failed (the disk is gone) at byte 9 of the RDB file");
 }
@@ -144,7 +144,7 @@ fn a_record_is_measured_the_same_in_any_pieces() {
     let write = FileOptions { version: VERSION_7_4, compresses: true };
     let mut records: Vec<Vec<u8>> = Vec::new();
     for sample in samples() {
-        for limits in [Limits::default(), low_limits()] {
+        for limits in [ValueLimits::default(), low_limits()] {
             let mut record = MarkedBytes::default();
             entry(&mut record, &sample.entry(b"key", limits, &hasher), KeyMeta::default(), write);
             records.push(compressed(record));
@@ -175,7 +175,7 @@ proptest! {
         let magic = if is_valkey { b"VALKEY080" } else { b"REDIS0012" };
         let file = [magic, &[first][..], &record].concat();
         let hasher = Hasher::new();
-        let (whole, error) = read_all(&file[..], Some(file.len() as u64), options(&hasher, Limits::default()));
+        let (whole, error) = read_all(&file[..], Some(file.len() as u64), options(&hasher, ValueLimits::default()));
         let (parted, other) = read_all(Pieces(&file, size), None, options(&hasher, low_limits()));
         prop_assert_eq!(whole, parted);
         prop_assert_eq!(error.is_some(), other.is_some());

@@ -84,7 +84,7 @@ fn what_cannot_be_loaded_is_refused_by_name() {
         let file = file_of(VERSION, &record);
         assert_eq!(refusal(&file), expected);
         let hasher = Hasher::new();
-        let (_, error) = read_all(Pieces(&file, 1), None, options(&hasher, Limits::default()));
+        let (_, error) = read_all(Pieces(&file, 1), None, options(&hasher, ValueLimits::default()));
         assert_eq!(error.map(|error| error.to_string()).as_deref(), Some(expected));
     }
     assert!(refusal(&file_of(VERSION, b"\xf6\x01a")).starts_with("Pre-GA function format"));
@@ -112,7 +112,7 @@ fn the_hashes_of_valkey_have_a_deadline_for_each_field() {
         let file = seal([magic, &hash.concat()[..]].concat().into());
         for size in [1, 5, usize::MAX] {
             let hasher = Hasher::new();
-            let (found, error) = read_all(Pieces(&file, size), None, options(&hasher, Limits::default()));
+            let (found, error) = read_all(Pieces(&file, size), None, options(&hasher, ValueLimits::default()));
             assert!(error.is_none());
             assert_eq!(found, [expected.clone(), Seen::End(true)]);
         }
@@ -149,7 +149,7 @@ fn keys_without_elements_are_skipped_and_take_their_deadline_with_them() {
         let expected = [Seen::Skipped(b"k".to_vec()), seen(b"a", text(b"b")), Seen::End(true)];
         assert_eq!(read_file(&file), expected, "type {of}");
         let hasher = Hasher::new();
-        let (found, error) = read_all(Pieces(&file, 1), None, options(&hasher, Limits::default()));
+        let (found, error) = read_all(Pieces(&file, 1), None, options(&hasher, ValueLimits::default()));
         assert!(error.is_none() && found == expected, "type {of}");
     }
     // A damaged value does not count as an empty one.

@@ -3,19 +3,19 @@
 use proptest::prelude::*;
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::{self, Options};
+use crate::rdb::value::{self, ValueOptions};
 use crate::rdb::{Compression, kind};
 use crate::store::entry::Entry;
-use crate::store::limits::Limits;
-use crate::store::value::{Hash, HashGrowth, Item, Kind, Packing, Set, SetRules, SortedSet};
-use crate::store::{BigStream, Group, Hasher, ListBuilder, NodeLimit, Pending, StreamId, ValueRef};
+use crate::store::limits::ValueLimits;
+use crate::store::value::{DataType, Hash, HashGrowth, Packing, Set, SetRules, SortedSet, StoredElement};
+use crate::store::{BigStream, ConsumerGroup, Hasher, ListBuilder, NodeLimit, PendingEntry, StreamId, ValueRef};
 
 /// A field of a hash: name, value, deadline.
 type Field = (Vec<u8>, Vec<u8>, Option<i64>);
 
 /// The description of a value.
 #[derive(Clone, Debug)]
-pub(super) enum Sample {
+pub(super) enum SampleValue {
     Text(Vec<u8>),
     List(Vec<Vec<u8>>),
     Set(Vec<Vec<u8>>),
@@ -31,31 +31,31 @@ pub(super) enum Sample {
 /// The type of a value, and its elements; their order where it matters.
 pub(super) type Described = (&'static str, Vec<Vec<u8>>);
 
-impl Sample {
+impl SampleValue {
     /// Builds the value.
-    pub(super) fn entry(&self, key: &[u8], limits: Limits, hasher: &Hasher) -> Entry {
+    pub(super) fn entry(&self, key: &[u8], limits: ValueLimits, hasher: &Hasher) -> Entry {
         match self {
-            Sample::Text(text) => Entry::text(key, text, None),
-            Sample::List(elements) => {
+            SampleValue::Text(text) => Entry::text(key, text, None),
+            SampleValue::List(elements) => {
                 let mut list = ListBuilder::new(NodeLimit { node: limits.list, large_min: 100 });
                 elements.iter().for_each(|element| list.push(element));
                 list.finish(key, None)
             }
-            Sample::Set(members) => {
+            SampleValue::Set(members) => {
                 let (mut entry, rules) = (Set::draft(key, Packing::Other, None), SetRules::new(limits, hasher));
                 for member in members {
-                    Set::write(&mut entry).add(Item::of(member), rules);
+                    Set::write(&mut entry).add(StoredElement::of(member), rules);
                 }
                 entry
             }
-            Sample::SortedSet(elements) => {
+            SampleValue::SortedSet(elements) => {
                 let mut entry = SortedSet::create(key);
                 for (member, score) in elements {
                     SortedSet::write(&mut entry).put(member, (limits.zset, hasher), |_| Some(*score));
                 }
                 entry
             }
-            Sample::Hash(fields) => {
+            SampleValue::Hash(fields) => {
                 let mut entry = Hash::create(key);
                 for (field, value, deadline) in fields {
                     Hash::write(&mut entry).set(field, value, HashGrowth { limit: limits.hash, hasher });
@@ -63,24 +63,24 @@ impl Sample {
                 }
                 entry
             }
-            Sample::Stream { count, active } => Entry::stream(key, stream(*count, *active, limits), None),
+            SampleValue::Stream { count, active } => Entry::stream(key, stream(*count, *active, limits), None),
         }
     }
 }
 
-fn stream(count: u64, active: i64, limits: Limits) -> BigStream {
+fn stream(count: u64, active: i64, limits: ValueLimits) -> BigStream {
     let mut stream = BigStream::default();
     for at in 1..=count {
         stream.append(StreamId::new(at, at % 3), &[b"field", b"value", b"n", b"17"], limits.stream);
     }
-    let mut group = Group::new(StreamId::new(1, 1), Some(1));
+    let mut group = ConsumerGroup::new(StreamId::new(1, 1), Some(1));
     let (consumer, _) = group.create_consumer(b"alice", 5);
     group.consumer_mut(consumer).active = active;
     if count > 0 {
-        group.assign(StreamId::new(1, 1), Pending { time: 1_700_000_000_000, count: 3, consumer });
+        group.assign(StreamId::new(1, 1), PendingEntry { time: 1_700_000_000_000, count: 3, consumer });
     }
     stream.add_group(b"group", group);
-    stream.add_group(b"other", Group::new(StreamId::MIN, None));
+    stream.add_group(b"other", ConsumerGroup::new(StreamId::MIN, None));
     stream
 }
 
@@ -97,7 +97,8 @@ pub(super) fn describe(entry: &Entry) -> Described {
             return ("list", elements);
         }
         ValueRef::Stream(_) => {
-            let (mut body, options) = (MarkedBytes::default(), Options { compression: Compression::Never, len_max: 0 });
+            let (mut body, options) =
+                (MarkedBytes::default(), ValueOptions { compression: Compression::Never, len_max: 0 });
             value::write_body(&mut body, kind::STREAM_LISTPACKS_3, entry, options);
             return ("stream", vec![body.to_vec()]);
         }
@@ -124,26 +125,26 @@ pub(super) fn describe(entry: &Entry) -> Described {
 }
 
 /// Returns a few values of each type.
-pub(super) fn samples() -> Vec<Sample> {
+pub(super) fn samples() -> Vec<SampleValue> {
     let texts = |count: u8| (0..count).map(|at| format!("text:{at}").into_bytes()).collect::<Vec<_>>();
     let ints = |count: u8| (0..count).map(|at| (7 * i64::from(at) - 3).to_string().into_bytes()).collect::<Vec<_>>();
     let scores = [0.5, -1.0, f64::INFINITY, f64::NEG_INFINITY, 3.0e300];
     let field = |(at, text): (usize, Vec<u8>)| (text, at.to_string().into_bytes(), None);
     let timed = |(at, text): (usize, Vec<u8>)| (text, vec![b'v'; at], (at % 2 == 0).then_some(2_000_000_000_000));
     vec![
-        Sample::Text(b"plain".to_vec()),
-        Sample::Text(b"-12345".to_vec()),
-        Sample::Text(vec![b'z'; 80]),
-        Sample::List(texts(3)),
-        Sample::List([texts(2), ints(2), vec![vec![b'l'; 150]], texts(1)].concat()),
-        Sample::Set(ints(5)),
-        Sample::Set(texts(5)),
-        Sample::SortedSet(texts(5).into_iter().zip(scores).collect()),
-        Sample::Hash(texts(4).into_iter().enumerate().map(field).collect()),
-        Sample::Hash(texts(4).into_iter().enumerate().map(timed).collect()),
-        Sample::Stream { count: 4, active: 5 },
-        Sample::Stream { count: 4, active: -1 },
-        Sample::Stream { count: 0, active: 5 },
+        SampleValue::Text(b"plain".to_vec()),
+        SampleValue::Text(b"-12345".to_vec()),
+        SampleValue::Text(vec![b'z'; 80]),
+        SampleValue::List(texts(3)),
+        SampleValue::List([texts(2), ints(2), vec![vec![b'l'; 150]], texts(1)].concat()),
+        SampleValue::Set(ints(5)),
+        SampleValue::Set(texts(5)),
+        SampleValue::SortedSet(texts(5).into_iter().zip(scores).collect()),
+        SampleValue::Hash(texts(4).into_iter().enumerate().map(field).collect()),
+        SampleValue::Hash(texts(4).into_iter().enumerate().map(timed).collect()),
+        SampleValue::Stream { count: 4, active: 5 },
+        SampleValue::Stream { count: 4, active: -1 },
+        SampleValue::Stream { count: 0, active: 5 },
     ]
 }
 
@@ -157,16 +158,16 @@ pub(super) fn any_text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Returns values of every type, none of which is empty.
-pub(super) fn any_sample() -> impl Strategy<Value = Sample> {
+pub(super) fn any_sample() -> impl Strategy<Value = SampleValue> {
     let deadline = prop::option::of(1..1_i64 << 48);
     prop_oneof![
-        any_text().prop_map(Sample::Text),
-        prop::collection::vec(any_text(), 1..20).prop_map(Sample::List),
-        prop::collection::vec(any_text(), 1..20).prop_map(Sample::Set),
+        any_text().prop_map(SampleValue::Text),
+        prop::collection::vec(any_text(), 1..20).prop_map(SampleValue::List),
+        prop::collection::vec(any_text(), 1..20).prop_map(SampleValue::Set),
         prop::collection::vec((-9..9_i64).prop_map(|number| number.to_string().into_bytes()), 1..20)
-            .prop_map(Sample::Set),
-        prop::collection::vec((any_text(), -1e9..1e9), 1..20).prop_map(Sample::SortedSet),
-        prop::collection::vec((any_text(), any_text(), deadline), 1..20).prop_map(Sample::Hash),
-        (0..20_u64, -1..9_i64).prop_map(|(count, active)| Sample::Stream { count, active }),
+            .prop_map(SampleValue::Set),
+        prop::collection::vec((any_text(), -1e9..1e9), 1..20).prop_map(SampleValue::SortedSet),
+        prop::collection::vec((any_text(), any_text(), deadline), 1..20).prop_map(SampleValue::Hash),
+        (0..20_u64, -1..9_i64).prop_map(|(count, active)| SampleValue::Stream { count, active }),
     ]
 }

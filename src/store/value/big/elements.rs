@@ -7,8 +7,8 @@ use std::ops::Deref;
 
 use crate::store::entry::Entry;
 use crate::store::table::{Hasher, Item, Table, scan_position};
-use crate::store::value::big::walk::{Element, Part, Record};
-use crate::store::value::member::{Member, Name};
+use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
+use crate::store::value::member::{MemberName, OwnedMember};
 
 /// Item in the table of a large collection.
 pub(in crate::store::value) trait Named: Item {
@@ -28,12 +28,12 @@ impl Named for Entry {
     }
 }
 
-impl Named for Member {
-    fn key(&self) -> Name<'_> {
+impl Named for OwnedMember {
+    fn key(&self) -> MemberName<'_> {
         self.name()
     }
 
-    fn with_name<R>(key: Name<'_>, read: impl FnOnce(&[u8]) -> R) -> R {
+    fn with_name<R>(key: MemberName<'_>, read: impl FnOnce(&[u8]) -> R) -> R {
         key.with_bytes(read)
     }
 }
@@ -51,7 +51,7 @@ struct ElementWalk<T> {
     /// Elements beyond the position that are not to be visited: they are in the record, or were added after the cut.
     passed_over: HashSet<Box<[u8]>, ahash::RandomState>,
     record: Record,
-    element_of: fn(&T) -> Element<'_>,
+    element_of: fn(&T) -> WalkedElement<'_>,
 }
 
 impl<T: Named> Deref for Elements<T> {
@@ -115,7 +115,7 @@ impl<T: Named> Elements<T> {
     }
 
     /// Begins the walk over the elements, or ends it.
-    pub(super) fn set_record(&mut self, record: Option<Record>, element_of: fn(&T) -> Element<'_>) {
+    pub(super) fn set_record(&mut self, record: Option<Record>, element_of: fn(&T) -> WalkedElement<'_>) {
         let begin = |record| ElementWalk { position: 0, passed_over: HashSet::default(), record, element_of };
         self.walk = record.map(begin).map(Box::new);
     }
@@ -126,7 +126,7 @@ impl<T: Named> Elements<T> {
     }
 
     /// Visits elements until the time is up.
-    pub(super) fn visit(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+    pub(super) fn visit(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
         let ElementWalk { position, passed_over, record, element_of } = &mut **self.walk.as_mut()?;
         loop {
             let next = self.table.scan(*position, |element| {

@@ -8,7 +8,7 @@ use crate::store::expire::{DeadlineTree, NEVER};
 use crate::store::table::Hasher;
 use crate::store::usage::Dice;
 use crate::store::value::big::elements::Elements;
-use crate::store::value::big::walk::{Element, Part, Record};
+use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
 use crate::time::clock::Deadline;
 
 /// Number of bytes of values that costs as much to free as one entry.
@@ -191,8 +191,9 @@ impl BigHash {
 
     /// Begins or ends the walk of a snapshot over the fields.
     pub(super) fn set_record(&mut self, record: Option<Record>) {
-        self.fields
-            .set_record(record, |entry| Element::Field(entry.key(), entry.string().as_slice(), deadline_of(entry)));
+        self.fields.set_record(record, |entry| {
+            WalkedElement::Field(entry.key(), entry.string().as_slice(), deadline_of(entry))
+        });
     }
 
     /// Returns the record while the fields are visited.
@@ -201,7 +202,7 @@ impl BigHash {
     }
 
     /// Visits fields until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
         self.fields.visit(is_time_up)
     }
 

@@ -10,15 +10,15 @@ use std::fmt;
 use crate::memory::heap::list_len;
 use crate::store::limits::ListLimit;
 use crate::store::value::big::text::pages;
-use crate::store::value::big::walk::{Part, Record};
-use crate::store::value::listpack::{Encoded, Item};
+use crate::store::value::big::walk::{Record, RecordPart};
+use crate::store::value::listpack::{Encoded, StoredElement};
 
 use chunk::ChunkItems;
 use walk::ListWalk;
 
-pub(crate) use chunk::End;
 #[cfg(test)]
 pub(in crate::store::value) use chunk::FRAME_LEN;
+pub(crate) use chunk::ListEnd;
 pub(in crate::store::value) use chunk::{Chunk, listpack_of};
 
 /// A list above the limits of packed lists. No chunk is empty.
@@ -110,13 +110,13 @@ impl BigList {
 
     /// Adds an element at an end.
     #[inline(always)] // see Chunk::push
-    pub(in crate::store::value) fn push(&mut self, text: &[u8], at: End, limit: NodeLimit) {
+    pub(in crate::store::value) fn push(&mut self, text: &[u8], at: ListEnd, limit: NodeLimit) {
         if self.walk.is_some() {
             self.before_change_at(at);
         }
         let chunk = match at {
-            End::Head => self.chunks.front_mut(),
-            End::Tail => self.chunks.back_mut(),
+            ListEnd::Head => self.chunks.front_mut(),
+            ListEnd::Tail => self.chunks.back_mut(),
         };
         match chunk {
             Some(chunk) if chunk.admits(text.len(), limit.node) && !limit.is_large(text.len()) => {
@@ -129,10 +129,10 @@ impl BigList {
 
     /// Adds an element at an end, in a new chunk.
     #[cold]
-    fn push_chunk(&mut self, text: &[u8], at: End, limit: NodeLimit) {
+    fn push_chunk(&mut self, text: &[u8], at: ListEnd, limit: NodeLimit) {
         let (index, neighbour) = match at {
-            End::Head => (0, 0),
-            End::Tail => (self.chunks.len(), self.chunks.len().wrapping_sub(1)),
+            ListEnd::Head => (0, 0),
+            ListEnd::Tail => (self.chunks.len(), self.chunks.len().wrapping_sub(1)),
         };
         // The other end of the list will grow.
         if self.chunks.len() > 1 {
@@ -143,13 +143,13 @@ impl BigList {
 
     /// Passes the element at an end to `read` and removes it; returns true if there was one.
     #[inline]
-    pub(in crate::store::value) fn pop(&mut self, at: End, read: impl FnOnce(Item<'_>)) -> bool {
+    pub(in crate::store::value) fn pop(&mut self, at: ListEnd, read: impl FnOnce(StoredElement<'_>)) -> bool {
         if self.walk.is_some() {
             self.before_change_at(at);
         }
         let chunk = match at {
-            End::Head => self.chunks.front_mut(),
-            End::Tail => self.chunks.back_mut(),
+            ListEnd::Head => self.chunks.front_mut(),
+            ListEnd::Tail => self.chunks.back_mut(),
         };
         let Some(chunk) = chunk else { return false };
         if chunk.len() > 1 {
@@ -160,7 +160,7 @@ impl BigList {
         if let Some(item) = chunk.items().next() {
             read(item);
         }
-        self.remove_chunk(if at == End::Head { 0 } else { self.chunks.len() - 1 });
+        self.remove_chunk(if at == ListEnd::Head { 0 } else { self.chunks.len() - 1 });
         true
     }
 
@@ -236,7 +236,7 @@ impl BigList {
         let is_large = limit.is_large(text.len());
         if chunk.len() == 1 {
             self.remove_chunk(number);
-            return self.insert_chunk(number, new_chunk(text, End::Tail, limit, 0));
+            return self.insert_chunk(number, new_chunk(text, ListEnd::Tail, limit, 0));
         }
         let element = Encoded::of(text);
         let new_len = chunk.listpack_len() - chunk.element_len(offset) + element.len();
@@ -278,13 +278,13 @@ impl BigList {
         let before = number.wrapping_sub(1);
         match () {
             () if offset == 0 && admits(self.chunks.get(before)) => {
-                self.edit(before, |chunk| chunk.push(text, End::Tail, limit.node));
+                self.edit(before, |chunk| chunk.push(text, ListEnd::Tail, limit.node));
             }
-            () if offset == 0 => self.insert_chunk(number, new_chunk(text, End::Tail, limit, 0)),
+            () if offset == 0 => self.insert_chunk(number, new_chunk(text, ListEnd::Tail, limit, 0)),
             () if offset == end && admits(self.chunks.get(number + 1)) => {
-                self.edit(number + 1, |chunk| chunk.push(text, End::Head, limit.node));
+                self.edit(number + 1, |chunk| chunk.push(text, ListEnd::Head, limit.node));
             }
-            () if offset == end => self.insert_chunk(number + 1, new_chunk(text, End::Tail, limit, 0)),
+            () if offset == end => self.insert_chunk(number + 1, new_chunk(text, ListEnd::Tail, limit, 0)),
             () => {
                 let behind = self.edit(number, |chunk| chunk.split_off(offset));
                 self.insert_chunk(number + 1, behind);
@@ -335,12 +335,12 @@ impl BigList {
         &mut self,
         text: &[u8],
         max_count: usize,
-        from: End,
+        from: ListEnd,
         limit: NodeLimit,
     ) -> usize {
         let (mut removed, mut changed, mut last) = (0, 0, 0);
         for step in 0..self.chunks.len() {
-            let number = if from == End::Head { step } else { self.chunks.len() - 1 - step };
+            let number = if from == ListEnd::Head { step } else { self.chunks.len() - 1 - step };
             if self.walk.is_some() && self.chunks[number].find(text).is_none() {
                 continue; // an edit would count as a change
             }
@@ -417,8 +417,8 @@ impl BigList {
 
     #[cold]
     #[inline(never)] // as `before_change`
-    fn before_change_at(&mut self, end: End) {
-        self.before_change(if end == End::Head { 0 } else { self.chunks.len().wrapping_sub(1) });
+    fn before_change_at(&mut self, end: ListEnd) {
+        self.before_change(if end == ListEnd::Head { 0 } else { self.chunks.len().wrapping_sub(1) });
     }
 
     /// Begins or ends the walk of a snapshot over the chunks.
@@ -432,7 +432,7 @@ impl BigList {
     }
 
     /// Visits chunks until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
         let BigList { walk, chunks, .. } = self;
         Some(walk.as_mut()?.visit(|index| chunks.get(index), is_time_up))
     }
@@ -490,7 +490,7 @@ impl BigList {
 }
 
 /// Creates a chunk of one element, with room for more at one end.
-fn new_chunk(text: &[u8], at: End, limit: NodeLimit, room: usize) -> Chunk {
+fn new_chunk(text: &[u8], at: ListEnd, limit: NodeLimit, room: usize) -> Chunk {
     if limit.is_large(text.len()) { Chunk::plain(text) } else { Chunk::begin(text, at, limit.node, room) }
 }
 
@@ -511,10 +511,10 @@ impl<'a> ListItems<'a> {
 }
 
 impl<'a> Iterator for ListItems<'a> {
-    type Item = Item<'a>;
+    type Item = StoredElement<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
+    fn next(&mut self) -> Option<StoredElement<'a>> {
         loop {
             if let Some(item) = self.front.next() {
                 return Some(item);

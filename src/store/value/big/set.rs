@@ -5,13 +5,13 @@ use std::fmt;
 use crate::store::table::Hasher;
 use crate::store::usage::Dice;
 use crate::store::value::big::elements::Elements;
-use crate::store::value::big::walk::{Element, Part, Record};
-use crate::store::value::listpack::Item;
-use crate::store::value::member::{Member, Name};
+use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
+use crate::store::value::listpack::StoredElement;
+use crate::store::value::member::{MemberName, OwnedMember};
 
 /// A set above the limits of packed sets.
 pub(crate) struct BigSet {
-    members: Elements<Member>,
+    members: Elements<OwnedMember>,
     /// Bytes allocated for members that are not integers.
     texts: usize,
 }
@@ -30,7 +30,7 @@ impl BigSet {
     #[inline]
     pub(crate) fn prefetch_bucket(&self, member: &[u8]) -> u64 {
         let mut buffer = itoa::Buffer::new();
-        let hash = self.members.hash(Name::of_item(Item::of(member), &mut buffer));
+        let hash = self.members.hash(MemberName::of_item(StoredElement::of(member), &mut buffer));
         self.members.prefetch_bucket(hash);
         hash
     }
@@ -43,81 +43,81 @@ impl BigSet {
 
     /// Returns true if a member is in the set.
     #[inline]
-    pub(in crate::store::value) fn contains(&self, member: Item<'_>) -> bool {
+    pub(in crate::store::value) fn contains(&self, member: StoredElement<'_>) -> bool {
         let mut buffer = itoa::Buffer::new();
-        let name = Name::of_item(member, &mut buffer);
+        let name = MemberName::of_item(member, &mut buffer);
         self.members.find(self.members.hash(name), name).is_some()
     }
 
     /// Adds a member. Returns true if it is new.
     #[inline]
-    pub(in crate::store::value) fn add(&mut self, member: Item<'_>) -> bool {
+    pub(in crate::store::value) fn add(&mut self, member: StoredElement<'_>) -> bool {
         let mut buffer = itoa::Buffer::new();
-        let name = Name::of_item(member, &mut buffer);
+        let name = MemberName::of_item(member, &mut buffer);
         let hash = self.members.hash(name);
         let is_new = self.members.find(hash, name).is_none();
         if is_new {
-            self.insert(hash, Member::new(name));
+            self.insert(hash, OwnedMember::new(name));
         }
         is_new
     }
 
     /// Adds a member that is known to be missing.
-    pub(in crate::store::value) fn add_new(&mut self, member: Item<'_>) {
+    pub(in crate::store::value) fn add_new(&mut self, member: StoredElement<'_>) {
         let mut buffer = itoa::Buffer::new();
-        let name = Name::of_item(member, &mut buffer);
-        self.insert(self.members.hash(name), Member::new(name));
+        let name = MemberName::of_item(member, &mut buffer);
+        self.insert(self.members.hash(name), OwnedMember::new(name));
     }
 
-    fn insert(&mut self, hash: u64, member: Member) {
+    fn insert(&mut self, hash: u64, member: OwnedMember) {
         self.texts += member.memory();
         self.members.insert(hash, member);
     }
 
     /// Removes a member. Returns true if it was in the set.
-    pub(in crate::store::value) fn remove(&mut self, member: Item<'_>) -> bool {
+    pub(in crate::store::value) fn remove(&mut self, member: StoredElement<'_>) -> bool {
         self.take(member).is_some()
     }
 
     /// Removes a random member.
-    pub(in crate::store::value) fn pop(&mut self, dice: &mut Dice) -> Option<Member> {
+    pub(in crate::store::value) fn pop(&mut self, dice: &mut Dice) -> Option<OwnedMember> {
         // The name borrows from the table, which the removal changes, so it is read from a copy.
         let chosen = self.members.random(dice)?.copy();
         self.take(chosen.item())
     }
 
-    fn take(&mut self, member: Item<'_>) -> Option<Member> {
+    fn take(&mut self, member: StoredElement<'_>) -> Option<OwnedMember> {
         let mut buffer = itoa::Buffer::new();
-        let name = Name::of_item(member, &mut buffer);
+        let name = MemberName::of_item(member, &mut buffer);
         let (member, _) = self.members.remove(self.members.hash(name), name)?;
         self.texts -= member.memory();
         Some(member)
     }
 
     /// Returns an iterator over the members, in no particular order.
-    pub(in crate::store::value) fn iter(&self) -> impl Iterator<Item = &Member> {
+    pub(in crate::store::value) fn iter(&self) -> impl Iterator<Item = &OwnedMember> {
         self.members.iter()
     }
 
     /// Returns a random member.
-    pub(in crate::store::value) fn random(&self, dice: &mut Dice) -> Option<&Member> {
+    pub(in crate::store::value) fn random(&self, dice: &mut Dice) -> Option<&OwnedMember> {
         self.members.random(dice)
     }
 
     /// Returns `count` different random members, or all if there are fewer.
-    pub(in crate::store::value) fn sample(&self, count: usize, dice: &mut Dice) -> Vec<&Member> {
+    pub(in crate::store::value) fn sample(&self, count: usize, dice: &mut Dice) -> Vec<&OwnedMember> {
         self.members.sample(count, dice)
     }
 
     /// Visits the members at a position; returns the next position, if any. See
     /// [`Table::scan`](crate::store::table::Table::scan).
-    pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(Item<'_>)) -> Option<u64> {
+    pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(StoredElement<'_>)) -> Option<u64> {
         self.members.scan(position, |member| visit(member.item()))
     }
 
     /// Begins or ends the walk of a snapshot over the members.
     pub(super) fn set_record(&mut self, record: Option<Record>) {
-        self.members.set_record(record, |member| Element::Member(member.item()));
+        self.members.set_record(record, |member| WalkedElement::Member(member.item()));
     }
 
     /// Returns the record while the members are visited.
@@ -126,7 +126,7 @@ impl BigSet {
     }
 
     /// Visits members until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
         self.members.visit(is_time_up)
     }
 

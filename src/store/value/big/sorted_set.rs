@@ -33,9 +33,9 @@ use tracing::error;
 use crate::store::entry::{Entry, EntryHandle};
 use crate::store::table::{Hasher, prefetch};
 use crate::store::value::big::elements::Elements;
-use crate::store::value::big::walk::{Element, Part, Record};
-use crate::store::value::listpack::{Blob, Item};
-use crate::store::value::rank_tree::{self, Member, RankTree};
+use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
+use crate::store::value::listpack::{Blob, StoredElement};
+use crate::store::value::rank_tree::{self, MemberHandle, RankTree};
 use crate::store::value::score::Score;
 use crate::text::bounds::{LexRange, ScoreRange};
 
@@ -51,7 +51,7 @@ impl Handle {
     }
 }
 
-impl Member for Handle {
+impl MemberHandle for Handle {
     #[inline]
     fn bytes(&self) -> &[u8] {
         // SAFETY: handles are only in the tree, or borrowed from it together with the set; the entry is in the table.
@@ -160,7 +160,7 @@ impl BigSortedSet {
     /// Creates a set of elements that should be in ascending order and have different members; otherwise they are
     /// sorted, and the last of equal members counts.
     pub(crate) fn from_ascending<'e>(
-        elements: impl Iterator<Item = (Item<'e>, Score<'e>)>,
+        elements: impl Iterator<Item = (StoredElement<'e>, Score<'e>)>,
         hasher: &Hasher,
     ) -> BigSortedSet {
         let (mut members, mut last, mut is_ordered) = (ScoreTable::new(hasher), None::<(f64, Handle)>, true);
@@ -193,7 +193,7 @@ impl BigSortedSet {
     /// Returns a copy that shares no memory with the original.
     pub(in crate::store::value) fn copy(&self) -> Self {
         let elements = self.range(0..self.len());
-        let elements = elements.map(|(member, score)| (Item::Text(member), Score::Number(score)));
+        let elements = elements.map(|(member, score)| (StoredElement::Text(member), Score::Number(score)));
         Self::from_ascending(elements, self.members.table.hasher())
     }
 
@@ -252,7 +252,7 @@ impl BigSortedSet {
 
     /// Begins or ends the walk of a snapshot over the members.
     pub(super) fn set_record(&mut self, record: Option<Record>) {
-        self.members.table.set_record(record, |entry| Element::Scored(entry.key(), score_in(entry)));
+        self.members.table.set_record(record, |entry| WalkedElement::Scored(entry.key(), score_in(entry)));
     }
 
     /// Returns the record while the members are visited.
@@ -261,7 +261,7 @@ impl BigSortedSet {
     }
 
     /// Visits members until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
         self.members.table.visit(is_time_up)
     }
 
@@ -371,7 +371,8 @@ mod tests {
     }
 
     fn set_of(elements: &[(&'static str, f64)]) -> BigSortedSet {
-        let elements = elements.iter().map(|(member, score)| (Item::Text(member.as_bytes()), Score::Number(*score)));
+        let elements =
+            elements.iter().map(|(member, score)| (StoredElement::Text(member.as_bytes()), Score::Number(*score)));
         BigSortedSet::from_ascending(elements, &Hasher::new())
     }
 

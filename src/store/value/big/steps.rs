@@ -3,7 +3,7 @@
 use crate::store::entry::Entry;
 use crate::store::value::big::Value;
 use crate::store::value::big::text::LongText;
-use crate::store::value::big::walk::{Part, Record};
+use crate::store::value::big::walk::{Record, RecordPart};
 
 /// Size in bytes from which on a value is visited in steps. A smaller one is written in less time than a step takes. In
 /// unit tests small values are visited in steps, too.
@@ -49,7 +49,7 @@ impl Value {
         }
     }
 
-    fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+    fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
         match self {
             Value::Text(text) => text.visit_elements(is_time_up),
             Value::List(list) => list.visit_elements(is_time_up),
@@ -97,7 +97,7 @@ impl Entry {
 
     /// Visits elements until the time is up, at least one; returns the part of the record collected by then, or `None`
     /// if there is no record. The walk ends with the last part.
-    pub(in crate::store) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+    pub(in crate::store) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
         let part = self.value_mut()?.visit_elements(is_time_up)?;
         if part.is_last {
             self.end_record();

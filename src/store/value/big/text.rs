@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len};
 use crate::memory::marked::MarkedBytes;
-use crate::store::value::big::walk::{Element, Part, Record};
+use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
 
 /// The page size of the system, in bytes.
 const PAGE_LEN: usize = 4096;
@@ -110,7 +110,7 @@ impl LongText {
         let Some(walk) = &mut self.walk else { return };
         let last = walk.len.div_ceil(PIECE_LEN).min(range.end.div_ceil(PIECE_LEN));
         for number in walk.next.max(range.start / PIECE_LEN)..last {
-            let piece = Element::Piece(piece(&self.bytes, number, walk.len));
+            let piece = WalkedElement::Piece(piece(&self.bytes, number, walk.len));
             let TextWalk { kept, record, .. } = &mut **walk;
             kept.entry(number).or_insert_with(|| record.written(piece));
         }
@@ -128,13 +128,13 @@ impl LongText {
     }
 
     /// Visits pieces until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
         let TextWalk { len, next, kept, record } = &mut **self.walk.as_mut()?;
         let count = len.div_ceil(PIECE_LEN);
         loop {
             match kept.remove(next) {
                 Some(written) => record.add_written(&written),
-                None => record.add(Element::Piece(piece(&self.bytes, *next, *len))),
+                None => record.add(WalkedElement::Piece(piece(&self.bytes, *next, *len))),
             }
             *next += 1;
             if *next == count || is_time_up() {

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::memory::marked::MarkedBytes;
-use crate::store::value::listpack::Item;
+use crate::store::value::listpack::StoredElement;
 
 /// An element of a large value, as it is written to a snapshot.
-pub(crate) enum Element<'e> {
+pub(crate) enum WalkedElement<'e> {
     /// A field of a hash, its value, and its deadline in milliseconds since 1970.
     Field(&'e [u8], &'e [u8], Option<i64>),
     /// A member of a set.
-    Member(Item<'e>),
+    Member(StoredElement<'e>),
     /// A member of a sorted set, and its score.
     Scored(&'e [u8], f64),
     /// Consecutive bytes of a string.
@@ -31,11 +31,11 @@ pub(crate) enum Element<'e> {
 }
 
 /// Function that appends an element in the format of a snapshot.
-pub(crate) type WriteElement = Box<dyn Fn(Element<'_>, &mut MarkedBytes) + Send + Sync>;
+pub(crate) type WriteElement = Box<dyn Fn(WalkedElement<'_>, &mut MarkedBytes) + Send + Sync>;
 
 /// State shared by the walks of one snapshot.
 #[derive(Default)]
-pub(crate) struct Progress {
+pub(crate) struct WalkProgress {
     /// Number of records that have begun and are not finished.
     unfinished: AtomicUsize,
     /// Number of the last record.
@@ -44,7 +44,7 @@ pub(crate) struct Progress {
     is_lost: AtomicBool,
 }
 
-impl Progress {
+impl WalkProgress {
     /// Returns true if there are records that have begun and are not finished.
     pub(crate) fn has_unfinished(&self) -> bool {
         self.unfinished.load(Relaxed) > 0
@@ -63,7 +63,7 @@ impl Progress {
 
 /// The snapshot record of a large value, as far as it is collected and not yet taken.
 pub(crate) struct Record {
-    progress: Arc<Progress>,
+    progress: Arc<WalkProgress>,
     number: u64,
     bytes: MarkedBytes,
     /// Number of elements that are not in the record yet.
@@ -82,7 +82,7 @@ pub(crate) struct RecordBody {
 
 impl Record {
     /// Begins a record with the bytes before the elements.
-    pub(crate) fn new(progress: &Arc<Progress>, head: MarkedBytes, body: RecordBody) -> Self {
+    pub(crate) fn new(progress: &Arc<WalkProgress>, head: MarkedBytes, body: RecordBody) -> Self {
         progress.unfinished.fetch_add(1, Relaxed);
         let number = progress.last.fetch_add(1, Relaxed) + 1;
         Record { progress: progress.clone(), number, bytes: head, left: body.elements, body }
@@ -93,7 +93,7 @@ impl Record {
         self.number
     }
 
-    pub(super) fn add(&mut self, element: Element<'_>) {
+    pub(super) fn add(&mut self, element: WalkedElement<'_>) {
         (self.body.write)(element, &mut self.bytes);
         self.left = self.left.wrapping_sub(1);
     }
@@ -105,7 +105,7 @@ impl Record {
     }
 
     /// Returns an element in its written form, to be added when its turn comes.
-    pub(super) fn written(&self, element: Element<'_>) -> MarkedBytes {
+    pub(super) fn written(&self, element: WalkedElement<'_>) -> MarkedBytes {
         let mut bytes = MarkedBytes::default();
         (self.body.write)(element, &mut bytes);
         bytes.shrink();
@@ -113,11 +113,11 @@ impl Record {
     }
 
     /// Takes the bytes collected so far; `is_last` ends the record, to which all elements were added.
-    pub(super) fn take(&mut self, is_last: bool) -> Part {
+    pub(super) fn take(&mut self, is_last: bool) -> RecordPart {
         if is_last {
             self.bytes.append(&self.body.tail);
         }
-        Part { number: self.number, bytes: std::mem::take(&mut self.bytes), is_last }
+        RecordPart { number: self.number, bytes: std::mem::take(&mut self.bytes), is_last }
     }
 }
 
@@ -131,7 +131,7 @@ impl Drop for Record {
 }
 
 /// A part of a record; the parts are written without anything between them.
-pub(crate) struct Part {
+pub(crate) struct RecordPart {
     pub(crate) number: u64,
     pub(crate) bytes: MarkedBytes,
     /// True if the record ends with this part.

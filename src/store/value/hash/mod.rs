@@ -16,14 +16,14 @@ mod visible;
 use crate::store::entry::Entry;
 use crate::store::limits::PackedLimit;
 use crate::store::table::Hasher;
-use crate::store::usage::{Dice, Selection};
+use crate::store::usage::{Dice, RandomSelection};
 use crate::store::value::big::hash::deadline_of;
 use crate::store::value::listpack::Listpack;
-use crate::store::value::{Kind, Packing, Type, Value};
+use crate::store::value::{DataType, Packing, Type, Value};
 
 pub(crate) use crate::store::value::big::hash::BigHash;
 pub(crate) use packed::PackedHash;
-pub(crate) use text::{HashText, Pair};
+pub(crate) use text::{FieldAndValue, HashText};
 pub(crate) use visible::VisibleHash;
 
 /// Maximum length of a listpack, whatever the settings allow, as in Redis.
@@ -134,7 +134,7 @@ impl<'e> HashRef<'e> {
     }
 
     /// Returns a random field with its value, each with the same probability; `None` for an empty hash.
-    pub(crate) fn random(self, dice: &mut Dice) -> Option<Pair<'e>> {
+    pub(crate) fn random(self, dice: &mut Dice) -> Option<FieldAndValue<'e>> {
         match self {
             HashRef::Packed(packed) if packed.is_empty() => None,
             HashRef::Packed(packed) => Some(packed.pair_at(packed.seek(dice.below(packed.len()))?)),
@@ -143,10 +143,10 @@ impl<'e> HashRef<'e> {
     }
 
     /// Returns `count` different random fields with their values, or all if there are fewer.
-    pub(crate) fn sample(self, count: usize, dice: &mut Dice) -> Vec<Pair<'e>> {
+    pub(crate) fn sample(self, count: usize, dice: &mut Dice) -> Vec<FieldAndValue<'e>> {
         match self {
             HashRef::Packed(packed) => {
-                let mut selection = Selection::new(count, packed.len());
+                let mut selection = RandomSelection::new(count, packed.len());
                 packed.pairs().filter(|_| selection.takes(dice)).collect()
             }
             HashRef::Big(big) => big.sample(count, dice).into_iter().map(pair_of).collect(),
@@ -165,7 +165,7 @@ impl<'e> HashRef<'e> {
 
 /// Returns field and value of an entry of a big hash.
 #[inline]
-fn pair_of(entry: &Entry) -> Pair<'_> {
+fn pair_of(entry: &Entry) -> FieldAndValue<'_> {
     (HashText::Inline(entry.key()), entry.string().into())
 }
 
@@ -272,7 +272,7 @@ impl HashMut<'_> {
     }
 }
 
-impl Kind for Hash {
+impl DataType for Hash {
     const TYPE: Type = Type::Hash;
     type Ref<'e> = HashRef<'e>;
     type Mut<'e> = HashMut<'e>;

@@ -6,8 +6,8 @@
 
 use crate::store::entry::Entry;
 use crate::store::value::Packing;
-use crate::store::value::hash::text::{HashText, Pair};
-use crate::store::value::listpack::{Encoded, HEADER_LEN, Item, Items, Listpack, ListpackMut};
+use crate::store::value::hash::text::{FieldAndValue, HashText};
+use crate::store::value::listpack::{Encoded, HEADER_LEN, Items, Listpack, ListpackMut, StoredElement};
 
 /// A borrowed packed hash.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ impl<'e> PackedHash<'e> {
     }
 
     /// Returns field and value at the position of a field.
-    pub(super) fn pair_at(self, at: usize) -> Pair<'e> {
+    pub(super) fn pair_at(self, at: usize) -> FieldAndValue<'e> {
         (self.listpack.get(at).into(), self.listpack.get(self.value_at(at)).into())
     }
 
@@ -95,7 +95,7 @@ impl<'e> PackedHash<'e> {
     }
 
     /// Returns the fields with their values.
-    pub(super) fn pairs(self) -> impl Iterator<Item = Pair<'e>> {
+    pub(super) fn pairs(self) -> impl Iterator<Item = FieldAndValue<'e>> {
         self.timed().map(|(field, value, _)| (field, value))
     }
 
@@ -136,7 +136,7 @@ impl<'e> Iterator for Timed<'e> {
 
 /// Reads the element after a value: a deadline, or 0 for none.
 #[inline]
-fn read_deadline(item: Item<'_>) -> Option<i64> {
+fn read_deadline(item: StoredElement<'_>) -> Option<i64> {
     item.to_int().filter(|at_ms| *at_ms != 0)
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::store::value::Str;
-use crate::store::value::listpack::Item;
+use crate::store::value::listpack::StoredElement;
 
 /// A field or a value, as it is stored.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ impl HashText<'_> {
     #[inline]
     pub(crate) fn to_int(self) -> Option<i64> {
         match self {
-            HashText::Inline(text) => Item::Text(text).to_int(),
+            HashText::Inline(text) => StoredElement::Text(text).to_int(),
             HashText::Int(int) => Some(int),
             HashText::Shared(_) => None,
         }
@@ -42,12 +42,12 @@ impl HashText<'_> {
     }
 }
 
-impl<'e> From<Item<'e>> for HashText<'e> {
+impl<'e> From<StoredElement<'e>> for HashText<'e> {
     #[inline]
-    fn from(item: Item<'e>) -> Self {
+    fn from(item: StoredElement<'e>) -> Self {
         match item {
-            Item::Text(text) => HashText::Inline(text),
-            Item::Int(int) => HashText::Int(int),
+            StoredElement::Text(text) => HashText::Inline(text),
+            StoredElement::Int(int) => HashText::Int(int),
         }
     }
 }
@@ -63,4 +63,4 @@ impl<'e> From<Str<'e>> for HashText<'e> {
 }
 
 /// A field with its value.
-pub(crate) type Pair<'e> = (HashText<'e>, HashText<'e>);
+pub(crate) type FieldAndValue<'e> = (HashText<'e>, HashText<'e>);

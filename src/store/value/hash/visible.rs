@@ -5,8 +5,8 @@
 
 use crate::store::cx::Cx;
 use crate::store::usage::Dice;
-use crate::store::usage::Selection;
-use crate::store::value::hash::{HashRef, HashText, Pair};
+use crate::store::usage::RandomSelection;
+use crate::store::value::hash::{FieldAndValue, HashRef, HashText};
 
 /// A borrowed hash without its expired fields.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ impl<'e> VisibleHash<'e> {
     }
 
     /// Returns all fields with their values.
-    fn pairs(self) -> Vec<Pair<'e>> {
+    fn pairs(self) -> Vec<FieldAndValue<'e>> {
         let mut pairs = Vec::new();
         self.for_each(|field, value| pairs.push((field, value)));
         pairs
@@ -113,12 +113,12 @@ pub(crate) enum Draw<'e> {
     /// All fields of the hash.
     Whole(HashRef<'e>),
     /// The fields that have not expired.
-    Of(Vec<Pair<'e>>),
+    Of(Vec<FieldAndValue<'e>>),
 }
 
 impl<'e> Draw<'e> {
     /// Returns a random field with its value, each with the same probability; `None` if there are none.
-    pub(crate) fn one(&self, dice: &mut Dice) -> Option<Pair<'e>> {
+    pub(crate) fn one(&self, dice: &mut Dice) -> Option<FieldAndValue<'e>> {
         match self {
             Draw::Whole(hash) => hash.random(dice),
             Draw::Of(pairs) if pairs.is_empty() => None,
@@ -127,11 +127,11 @@ impl<'e> Draw<'e> {
     }
 
     /// Returns `count` different random fields with their values, or all if there are fewer.
-    pub(crate) fn several(&self, count: usize, dice: &mut Dice) -> Vec<Pair<'e>> {
+    pub(crate) fn several(&self, count: usize, dice: &mut Dice) -> Vec<FieldAndValue<'e>> {
         match self {
             Draw::Whole(hash) => hash.sample(count, dice),
             Draw::Of(pairs) => {
-                let mut selection = Selection::new(count, pairs.len());
+                let mut selection = RandomSelection::new(count, pairs.len());
                 pairs.iter().filter(|_| selection.takes(dice)).copied().collect()
             }
         }

@@ -27,20 +27,20 @@ impl Pair {
         List::read(&self.entry)
     }
 
-    fn push(&mut self, texts: &[Vec<u8>], at: End) {
+    fn push(&mut self, texts: &[Vec<u8>], at: ListEnd) {
         let len = List::write(&mut self.entry).push(texts.iter().map(Vec::as_slice), at, self.limit);
         assert_eq!(len, self.model.len() + texts.len());
         for text in texts.iter().cloned() {
             match at {
-                End::Head => self.model.push_front(text),
-                End::Tail => self.model.push_back(text),
+                ListEnd::Head => self.model.push_front(text),
+                ListEnd::Tail => self.model.push_back(text),
             }
         }
     }
 
-    fn pop(&mut self, at: End) {
+    fn pop(&mut self, at: ListEnd) {
         let read = self.list().end(at).map(|item| item.to_cow().into_owned());
-        let expected = if at == End::Head { self.model.pop_front() } else { self.model.pop_back() };
+        let expected = if at == ListEnd::Head { self.model.pop_front() } else { self.model.pop_back() };
         assert_eq!(read, expected);
         let mut popped = None;
         let is_popped =
@@ -53,10 +53,10 @@ impl Pair {
         self.model.drain(index..index + count);
     }
 
-    fn remove_equal(&mut self, text: &[u8], max_count: usize, from: End) {
+    fn remove_equal(&mut self, text: &[u8], max_count: usize, from: ListEnd) {
         let removed = List::write(&mut self.entry).remove_equal(text, max_count, from, self.limit);
         let mut equal: Vec<usize> = (0..self.model.len()).filter(|at| self.model[*at] == text).collect();
-        if from == End::Tail {
+        if from == ListEnd::Tail {
             equal.reverse();
         }
         equal.truncate(max_count);
@@ -85,8 +85,8 @@ impl Pair {
         assert_eq!(List::memory(&self.entry), self.entry.memory());
         // Nothing is cloned, which takes long under AddressSanitizer.
         let model = || self.model.iter().map(Vec::as_slice);
-        assert!(list.iter().map(Item::to_cow).eq(model()));
-        assert!(list.iter().rev().map(Item::to_cow).eq(model().rev()));
+        assert!(list.iter().map(StoredElement::to_cow).eq(model()));
+        assert!(list.iter().rev().map(StoredElement::to_cow).eq(model().rev()));
         if let ListRef::Big(big) = list {
             assert_eq!(big.chunks().iter().map(Chunk::len).sum::<usize>(), big.len());
             let fresh = big.chunks().iter().map(Chunk::memory).sum::<usize>();
@@ -118,8 +118,8 @@ impl Random {
         (self.0 % limit as u64) as usize
     }
 
-    fn end(&mut self) -> End {
-        if self.below(2) == 0 { End::Head } else { End::Tail }
+    fn end(&mut self) -> ListEnd {
+        if self.below(2) == 0 { ListEnd::Head } else { ListEnd::Tail }
     }
 
     fn number(&mut self) -> Vec<u8> {
@@ -179,13 +179,13 @@ fn lists_behave_as_a_deque_under_every_limit() {
 fn a_list_becomes_long_above_the_limit_and_packed_again_at_half_of_it() {
     let mut pair = Pair::new(limit(10, 0));
     let texts: Vec<Vec<u8>> = (0..10).map(|number: u32| number.to_string().into_bytes()).collect();
-    pair.push(&texts, End::Tail);
+    pair.push(&texts, ListEnd::Tail);
     assert_eq!(pair.list().encoding(), "listpack");
-    pair.push(&texts[..1], End::Head);
+    pair.push(&texts[..1], ListEnd::Head);
     assert_eq!(pair.list().encoding(), "quicklist");
-    (0..5).for_each(|_| pair.pop(End::Head));
+    (0..5).for_each(|_| pair.pop(ListEnd::Head));
     assert_eq!((pair.list().encoding(), pair.list().len()), ("quicklist", 6));
-    pair.pop(End::Tail);
+    pair.pop(ListEnd::Tail);
     assert_eq!((pair.list().encoding(), pair.list().len()), ("listpack", 5));
     pair.check();
 }
@@ -193,10 +193,10 @@ fn a_list_becomes_long_above_the_limit_and_packed_again_at_half_of_it() {
 #[test]
 fn bytes_are_counted_as_in_a_listpack() {
     let mut pair = Pair::new(limit(-1, 0));
-    pair.push(&[vec![b'x'; 4096 - FRAME]], End::Tail);
+    pair.push(&[vec![b'x'; 4096 - FRAME]], ListEnd::Tail);
     assert_eq!(pair.list().encoding(), "listpack");
     let mut pair = Pair::new(limit(-1, 0));
-    pair.push(&[vec![b'x'; 4097 - FRAME]], End::Tail);
+    pair.push(&[vec![b'x'; 4097 - FRAME]], ListEnd::Tail);
     assert_eq!(pair.list().encoding(), "quicklist");
 }
 
@@ -206,8 +206,8 @@ const FRAME: usize = FRAME_LEN;
 fn elements_that_fit_no_node_lie_alone_and_others_together() {
     let mut pair = Pair::new(limit(-2, 0));
     let large = vec![b'x'; 8193];
-    pair.push(&[b"a".to_vec(), b"b".to_vec(), large.clone(), b"c".to_vec()], End::Tail);
-    let plain = |pair: &Pair| pair.list().nodes().map(|node| matches!(node, Node::Plain(_))).collect::<Vec<_>>();
+    pair.push(&[b"a".to_vec(), b"b".to_vec(), large.clone(), b"c".to_vec()], ListEnd::Tail);
+    let plain = |pair: &Pair| pair.list().nodes().map(|node| matches!(node, ListNode::Plain(_))).collect::<Vec<_>>();
     assert_eq!(plain(&pair), [false, true, false]);
     pair.set(2, b"small");
     assert_eq!(plain(&pair), [false, false, false]);
@@ -223,7 +223,7 @@ fn elements_that_fit_no_node_lie_alone_and_others_together() {
 fn what_is_left_of_a_long_list_gives_its_memory_back() {
     let mut pair = Pair::new(limit(-2, 0));
     let texts: Vec<Vec<u8>> = (0..20_000).map(|number: u32| format!("element {number}").into_bytes()).collect();
-    pair.push(&texts, End::Tail);
+    pair.push(&texts, ListEnd::Tail);
     let payload: usize = texts.iter().map(Vec::len).sum();
     assert!(pair.entry.memory() < payload + texts.len() * 3, "{} for {payload}", pair.entry.memory());
     // Removes most elements in the middle, so that neighbours become small one after the other.
@@ -242,7 +242,10 @@ fn what_is_left_of_a_long_list_gives_its_memory_back() {
 fn adding_at_both_ends_by_turns_uses_the_room_of_a_chunk() {
     let mut pair = Pair::new(limit(-2, 0));
     for number in 0..5_000_u32 {
-        pair.push(&[format!("element {number}").into_bytes()], if number % 2 == 0 { End::Head } else { End::Tail });
+        pair.push(
+            &[format!("element {number}").into_bytes()],
+            if number % 2 == 0 { ListEnd::Head } else { ListEnd::Tail },
+        );
     }
     pair.check();
     let payload: usize = pair.model.iter().map(Vec::len).sum();

@@ -47,24 +47,24 @@ const fn sizes() -> [u8; 256] {
 
 /// An element as it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Item<'a> {
+pub(crate) enum StoredElement<'a> {
     /// A string.
     Text(&'a [u8]),
     /// A string that is a canonical decimal number.
     Int(i64),
 }
 
-impl<'a> Item<'a> {
+impl<'a> StoredElement<'a> {
     /// Returns a string as it would be stored: as an integer if it is a canonical one.
     #[inline]
     pub(crate) fn of(text: &'a [u8]) -> Self {
-        parse_int(text).map_or(Item::Text(text), Item::Int)
+        parse_int(text).map_or(StoredElement::Text(text), StoredElement::Int)
     }
 
     pub(crate) fn to_cow(self) -> Cow<'a, [u8]> {
         match self {
-            Item::Text(text) => Cow::Borrowed(text),
-            Item::Int(int) => Cow::Owned(itoa::Buffer::new().format(int).as_bytes().to_vec()),
+            StoredElement::Text(text) => Cow::Borrowed(text),
+            StoredElement::Int(int) => Cow::Owned(itoa::Buffer::new().format(int).as_bytes().to_vec()),
         }
     }
 
@@ -72,8 +72,8 @@ impl<'a> Item<'a> {
     #[inline]
     pub(crate) fn with_text<R>(self, read: impl FnOnce(&[u8]) -> R) -> R {
         match self {
-            Item::Text(text) => read(text),
-            Item::Int(int) => read(itoa::Buffer::new().format(int).as_bytes()),
+            StoredElement::Text(text) => read(text),
+            StoredElement::Int(int) => read(itoa::Buffer::new().format(int).as_bytes()),
         }
     }
 
@@ -81,8 +81,8 @@ impl<'a> Item<'a> {
     #[inline]
     pub(crate) fn to_int(self) -> Option<i64> {
         match self {
-            Item::Text(text) => parse_int(text),
-            Item::Int(int) => Some(int),
+            StoredElement::Text(text) => parse_int(text),
+            StoredElement::Int(int) => Some(int),
         }
     }
 
@@ -90,8 +90,8 @@ impl<'a> Item<'a> {
     #[inline]
     pub(crate) fn is(self, text: &[u8]) -> bool {
         match self {
-            Item::Text(own) => own == text,
-            Item::Int(int) => parse_int(text) == Some(int),
+            StoredElement::Text(own) => own == text,
+            StoredElement::Int(int) => parse_int(text) == Some(int),
         }
     }
 
@@ -115,7 +115,7 @@ impl<'a> Encoded<'a> {
     /// Encodes a string: as an integer if it is a canonical one.
     #[inline]
     pub(crate) fn of(text: &'a [u8]) -> Self {
-        Item::of(text).into()
+        StoredElement::of(text).into()
     }
 
     /// Encodes an integer in as few bytes as possible.
@@ -186,13 +186,13 @@ impl<'a> Encoded<'a> {
     }
 }
 
-impl<'a> From<Item<'a>> for Encoded<'a> {
+impl<'a> From<StoredElement<'a>> for Encoded<'a> {
     /// Encodes an element as it was stored.
     #[inline]
-    fn from(item: Item<'a>) -> Self {
+    fn from(item: StoredElement<'a>) -> Self {
         match item {
-            Item::Text(text) => Self::of_text(text),
-            Item::Int(int) => Self::of_int(int),
+            StoredElement::Text(text) => Self::of_text(text),
+            StoredElement::Int(int) => Self::of_int(int),
         }
     }
 }
@@ -305,29 +305,29 @@ fn trailing_length(len: usize) -> ([u8; 5], u8) {
 
 /// Reads the element at the start of `bytes`, and its length without the trailing length.
 #[inline]
-fn decode(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
+fn decode(bytes: &[u8]) -> Option<(StoredElement<'_>, usize)> {
     let (&first, rest) = bytes.split_first()?;
     let text = |head_len: usize, len: usize| {
         let text = bytes.get(head_len..)?.get(..len)?;
-        Some((Item::Text(text), head_len + len))
+        Some((StoredElement::Text(text), head_len + len))
     };
     match first {
-        0..SHORT_TEXT => Some((Item::Int(i64::from(first)), 1)),
+        0..SHORT_TEXT => Some((StoredElement::Int(i64::from(first)), 1)),
         SHORT_TEXT..INT_13 => text(1, usize::from(first & 0x3F)),
         INT_13..MEDIUM_TEXT => {
             // Shifted to the upper end and back, so that the sign is extended.
             let bits = i16::from_be_bytes([first, *rest.first()?]);
-            Some((Item::Int(i64::from(bits << 3 >> 3)), 2))
+            Some((StoredElement::Int(i64::from(bits << 3 >> 3)), 2))
         }
         MEDIUM_TEXT..LONG_TEXT => text(2, usize::from(first & 0x0F) << 8 | usize::from(*rest.first()?)),
         LONG_TEXT => text(5, usize::try_from(u32::from_le_bytes(*rest.first_chunk()?)).ok()?),
-        INT_16 => Some((Item::Int(i64::from(i16::from_le_bytes(*rest.first_chunk()?))), 3)),
+        INT_16 => Some((StoredElement::Int(i64::from(i16::from_le_bytes(*rest.first_chunk()?))), 3)),
         INT_24 => {
             let [a, b, c] = *rest.first_chunk()?;
-            Some((Item::Int(i64::from(i32::from_le_bytes([0, a, b, c]) >> 8)), 4))
+            Some((StoredElement::Int(i64::from(i32::from_le_bytes([0, a, b, c]) >> 8)), 4))
         }
-        INT_32 => Some((Item::Int(i64::from(i32::from_le_bytes(*rest.first_chunk()?))), 5)),
-        INT_64 => Some((Item::Int(i64::from_le_bytes(*rest.first_chunk()?)), 9)),
+        INT_32 => Some((StoredElement::Int(i64::from(i32::from_le_bytes(*rest.first_chunk()?))), 5)),
+        INT_64 => Some((StoredElement::Int(i64::from_le_bytes(*rest.first_chunk()?)), 9)),
         _ => None,
     }
 }
@@ -346,13 +346,13 @@ pub(super) fn split_checked(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Returns the element at an offset.
 #[inline]
-pub(crate) fn item_at(bytes: &[u8], at: usize) -> Item<'_> {
+pub(crate) fn item_at(bytes: &[u8], at: usize) -> StoredElement<'_> {
     trusted(&bytes[at..]).0
 }
 
 /// Returns the element at the start of `bytes`, and its length with the trailing length.
 #[inline]
-pub(crate) fn first(bytes: &[u8]) -> (Item<'_>, usize) {
+pub(crate) fn first(bytes: &[u8]) -> (StoredElement<'_>, usize) {
     let (item, len) = trusted(bytes);
     (item, len + trailing_length_size(len))
 }
@@ -388,7 +388,7 @@ pub(crate) fn prev(bytes: &[u8], end: usize) -> usize {
 }
 
 #[inline]
-fn trusted(bytes: &[u8]) -> (Item<'_>, usize) {
+fn trusted(bytes: &[u8]) -> (StoredElement<'_>, usize) {
     decode(bytes).expect("elements are made here, or were checked")
 }
 
@@ -405,9 +405,9 @@ pub(crate) fn find(bytes: &[u8], mut at: usize, needle: &[u8], skip: usize) -> O
         let is_found = if byte == first {
             bytes[at + needle.len()] == last && bytes[at + 1..at + 1 + needle.len()] == *needle
         } else if size == 0 {
-            matches!(item_at(bytes, at), Item::Text(text) if text == needle)
+            matches!(item_at(bytes, at), StoredElement::Text(text) if text == needle)
         } else {
-            int.is_some() && matches!(item_at(bytes, at), Item::Int(own) if Some(own) == int)
+            int.is_some() && matches!(item_at(bytes, at), StoredElement::Int(own) if Some(own) == int)
         };
         if is_found {
             return Some(at);
@@ -463,10 +463,10 @@ impl<'a> Items<'a> {
 }
 
 impl<'a> Iterator for Items<'a> {
-    type Item = Item<'a>;
+    type Item = StoredElement<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
+    fn next(&mut self) -> Option<StoredElement<'a>> {
         if self.range.is_empty() {
             return None;
         }

@@ -1,6 +1,6 @@
 //! Tests of listpacks against a vector of strings, against bytes made by Redis, and against damaged bytes.
 
-use super::element::{Encoded, Item, Items, find, item_at, next, parse_int, prev, put_int, put_text};
+use super::element::{Encoded, Items, StoredElement, find, item_at, next, parse_int, prev, put_int, put_text};
 use super::{Blob, HEADER_LEN, Listpack, ListpackMut, header};
 
 /// A small generator of numbers, the same ones for every run with the same seed.
@@ -174,10 +174,13 @@ fn find_agrees_with_a_search_from_the_first_to_the_last() {
 fn integers_in_canonical_form_are_stored_as_integers() {
     for int in [0, 1, -1, 127, 128, -128, 4095, 4096, -4096, -4097, i64::MAX, i64::MIN, 1_000_000_000_000_000_000] {
         let text = int.to_string();
-        assert_eq!((parse_int(text.as_bytes()), Item::of(text.as_bytes())), (Some(int), Item::Int(int)));
+        assert_eq!(
+            (parse_int(text.as_bytes()), StoredElement::of(text.as_bytes())),
+            (Some(int), StoredElement::Int(int))
+        );
         let encoded = Encoded::of(text.as_bytes()).parts().concat();
         assert_eq!(encoded, Encoded::of_int(int).parts().concat());
-        assert_eq!(item_at(&encoded, 0), Item::Int(int));
+        assert_eq!(item_at(&encoded, 0), StoredElement::Int(int));
         assert_eq!(item_at(&encoded, 0).len(), text.len());
     }
     for text in [
@@ -201,7 +204,7 @@ fn integers_in_canonical_form_are_stored_as_integers() {
     ] {
         assert_eq!(parse_int(text.as_bytes()), None, "{text}");
         let encoded = Encoded::of(text.as_bytes()).parts().concat();
-        assert_eq!(item_at(&encoded, 0), Item::Text(text.as_bytes()));
+        assert_eq!(item_at(&encoded, 0), StoredElement::Text(text.as_bytes()));
     }
 }
 
@@ -252,7 +255,7 @@ fn encodings_change_at_their_limits() {
         let [own_head, own_text, own_tail] = encoded.parts();
         assert_eq!((own_head, own_text.len(), own_tail.len()), (head, len, tail));
         let bytes = [&[0, 1][..], &encoded.parts().concat(), &[0, 1]].concat();
-        assert_eq!((item_at(&bytes, 2), next(&bytes, 2)), (Item::Text(&text), 2 + encoded.len()));
+        assert_eq!((item_at(&bytes, 2), next(&bytes, 2)), (StoredElement::Text(&text), 2 + encoded.len()));
         assert_eq!((prev(&bytes, 2 + encoded.len()), prev(&bytes, 2)), (2, 0));
     }
 }
@@ -305,8 +308,8 @@ fn the_bytes_are_those_of_redis() {
 #[test]
 fn items_convert() {
     let listpack = packed(&["text", "-42"]);
-    let items: Vec<Item<'_>> = listpack.as_listpack().iter().collect();
-    assert_eq!(items, [Item::Text(b"text"), Item::Int(-42)]);
+    let items: Vec<StoredElement<'_>> = listpack.as_listpack().iter().collect();
+    assert_eq!(items, [StoredElement::Text(b"text"), StoredElement::Int(-42)]);
     let mut out = Vec::new();
     items.iter().for_each(|item| item.with_text(|text| out.extend_from_slice(text)));
     assert_eq!(out, b"text-42");
@@ -314,9 +317,9 @@ fn items_convert() {
     assert!(items[1].is(b"-42") && !items[1].is(b"-042") && !items[1].is(b"42") && !items[0].is(b"tex"));
     assert_eq!(items[1].with_text(<[u8]>::to_vec), b"-42");
     // An element that was stored as a string stays a string.
-    assert_eq!(Item::Text(b"12").to_int(), Some(12));
-    assert_eq!(Encoded::from(Item::Text(b"12")).parts().concat(), b"\x8212\x03");
-    assert_eq!(Encoded::from(Item::Int(12)).parts().concat(), b"\x0c\x01");
+    assert_eq!(StoredElement::Text(b"12").to_int(), Some(12));
+    assert_eq!(Encoded::from(StoredElement::Text(b"12")).parts().concat(), b"\x8212\x03");
+    assert_eq!(Encoded::from(StoredElement::Int(12)).parts().concat(), b"\x0c\x01");
     let mut elements = Vec::new();
     items.iter().for_each(|item| Encoded::from(*item).write_to(&mut elements));
     assert_eq!(elements, listpack.as_listpack().elements());
@@ -341,7 +344,7 @@ fn more_elements_than_the_header_counts_are_counted_one_by_one() {
     assert_eq!(view.seek(65_535), view.last());
     assert_eq!(view.seek(-65_536), view.first());
     assert_eq!((view.seek(65_536), view.seek(-65_537)), (None, None));
-    assert_eq!(view.seek(-2).map(|at| view.get(at)), Some(Item::Text(b"a")));
+    assert_eq!(view.seek(-2).map(|at| view.get(at)), Some(StoredElement::Text(b"a")));
     assert!(Listpack::validate(view.bytes()).is_some());
     listpack.remove_range(HEADER_LEN, 65_530);
     assert_eq!(count(&listpack), (6, vec![0xFF, 0xFF]));

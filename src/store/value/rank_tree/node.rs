@@ -19,7 +19,7 @@ const SCORES_LEN: usize = 8 * (LEAF_MAX + 1);
 
 /// A handle to the bytes of a member. It is copied freely: the tree neither owns nor frees the bytes, and after a
 /// handle has been removed from the tree its bytes are never read again.
-pub(crate) trait Member: Copy {
+pub(crate) trait MemberHandle: Copy {
     fn bytes(&self) -> &[u8];
 }
 
@@ -29,17 +29,17 @@ pub(crate) trait Member: Copy {
     clippy::large_enum_variant,
     reason = "with 8-byte handles both take 1 KB; a box of its own would cost a pointer"
 )]
-pub(super) enum Node<M> {
+pub(super) enum TreeNode<M> {
     Leaf(Leaf<M>),
     Inner(Inner<M>),
 }
 
 /// The elements of a leaf.
-pub(super) type Leaf<M> = Keys<M, LEAF_MAX>;
+pub(super) type Leaf<M> = SortedKeys<M, LEAF_MAX>;
 
 /// Scores and members in ascending order.
 #[repr(C)]
-pub(super) struct Keys<M, const N: usize> {
+pub(super) struct SortedKeys<M, const N: usize> {
     len: u16,
     scores: [f64; N],
     members: [M; N],
@@ -49,11 +49,11 @@ pub(super) struct Keys<M, const N: usize> {
 #[repr(C)]
 pub(super) struct Inner<M> {
     /// First element of each child.
-    keys: Keys<M, INNER_MAX>,
+    keys: SortedKeys<M, INNER_MAX>,
     /// Number of elements below each child.
     counts: [usize; INNER_MAX],
     /// Children; `None` beyond the number of keys.
-    children: [Option<Box<Node<M>>>; INNER_MAX],
+    children: [Option<Box<TreeNode<M>>>; INNER_MAX],
 }
 
 /// The edges of the tree at which a node lies. Nodes at an edge may hold less than the minimum.
@@ -84,12 +84,12 @@ pub(super) trait Seek<M> {
 }
 
 /// Strategy that finds an element by score and member.
-pub(super) struct ByKey<'a> {
+pub(super) struct ByScoreAndMember<'a> {
     pub(super) score: f64,
     pub(super) bytes: &'a [u8],
 }
 
-impl<M: Member> Seek<M> for ByKey<'_> {
+impl<M: MemberHandle> Seek<M> for ByScoreAndMember<'_> {
     fn child(&mut self, inner: &Inner<M>) -> usize {
         inner.child_of(self.score, self.bytes)
     }
@@ -100,7 +100,7 @@ impl<M: Member> Seek<M> for ByKey<'_> {
 }
 
 /// A found element, for a change.
-pub(super) struct Place<'a, M> {
+pub(super) struct ElementPosition<'a, M> {
     pub(super) leaf: &'a mut Leaf<M>,
     pub(super) at: usize,
     edge: Edge,
@@ -108,7 +108,7 @@ pub(super) struct Place<'a, M> {
     above: Option<(f64, M)>,
 }
 
-impl<M: Member> Place<'_, M> {
+impl<M: MemberHandle> ElementPosition<'_, M> {
     /// Returns true if an element with this key belongs in this leaf.
     pub(super) fn covers(&self, score: f64, bytes: &[u8]) -> bool {
         let precedes = |(other, member): (f64, M)| other < score || other == score && member.bytes() <= bytes;
@@ -130,10 +130,10 @@ pub(super) fn partition(len: usize, mut precedes: impl FnMut(usize) -> bool) -> 
     low
 }
 
-impl<M: Member, const N: usize> Keys<M, N> {
+impl<M: MemberHandle, const N: usize> SortedKeys<M, N> {
     /// Creates an empty array; the handle fills the unused slots.
     pub(super) fn new(filler: M) -> Self {
-        Keys { len: 0, scores: [0.0; N], members: [filler; N] }
+        SortedKeys { len: 0, scores: [0.0; N], members: [filler; N] }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -236,7 +236,7 @@ impl<M: Member, const N: usize> Keys<M, N> {
     }
 }
 
-impl<M: Member> Node<M> {
+impl<M: MemberHandle> TreeNode<M> {
     /// Prefetches the scores: a binary search alone would wait for one cache line after the other.
     #[inline]
     pub(super) fn prefetch_scores(&self) {
@@ -246,16 +246,16 @@ impl<M: Member> Node<M> {
 
     pub(super) fn len(&self) -> usize {
         match self {
-            Node::Leaf(leaf) => leaf.len(),
-            Node::Inner(inner) => inner.len(),
+            TreeNode::Leaf(leaf) => leaf.len(),
+            TreeNode::Inner(inner) => inner.len(),
         }
     }
 
     /// Returns the number of elements or children that fit.
     pub(super) fn max(&self) -> usize {
         match self {
-            Node::Leaf(_) => LEAF_MAX,
-            Node::Inner(_) => INNER_MAX,
+            TreeNode::Leaf(_) => LEAF_MAX,
+            TreeNode::Inner(_) => INNER_MAX,
         }
     }
 
@@ -271,16 +271,16 @@ impl<M: Member> Node<M> {
     /// Returns the first element; the node is not empty.
     pub(super) fn first(&self) -> (f64, M) {
         match self {
-            Node::Leaf(leaf) => leaf.first(),
-            Node::Inner(inner) => inner.keys.first(),
+            TreeNode::Leaf(leaf) => leaf.first(),
+            TreeNode::Inner(inner) => inner.keys.first(),
         }
     }
 
     /// Returns the number of elements below the node.
     pub(super) fn count(&self) -> usize {
         match self {
-            Node::Leaf(leaf) => leaf.len(),
-            Node::Inner(inner) => inner.count_before(inner.len()),
+            TreeNode::Leaf(leaf) => leaf.len(),
+            TreeNode::Inner(inner) => inner.count_before(inner.len()),
         }
     }
 
@@ -289,8 +289,8 @@ impl<M: Member> Node<M> {
         let mut node = self;
         loop {
             match node {
-                Node::Leaf(leaf) => return (leaf, rank),
-                Node::Inner(inner) => {
+                TreeNode::Leaf(leaf) => return (leaf, rank),
+                TreeNode::Inner(inner) => {
                     let (at, rest) = inner.child_at(rank);
                     (node, rank) = (inner.child(at), rest);
                 }
@@ -301,11 +301,11 @@ impl<M: Member> Node<M> {
     /// Passes every element to a function; returns the number of nodes.
     pub(super) fn for_each(&self, pass: &mut impl FnMut(M)) -> usize {
         match self {
-            Node::Leaf(leaf) => {
+            TreeNode::Leaf(leaf) => {
                 leaf.members().iter().for_each(|member| pass(*member));
                 1
             }
-            Node::Inner(inner) => 1 + (0..inner.len()).map(|at| inner.child(at).for_each(pass)).sum::<usize>(),
+            TreeNode::Inner(inner) => 1 + (0..inner.len()).map(|at| inner.child(at).for_each(pass)).sum::<usize>(),
         }
     }
 
@@ -314,11 +314,11 @@ impl<M: Member> Node<M> {
         let (mut node, mut edge) = (self, Edge::ROOT);
         loop {
             match node {
-                Node::Leaf(leaf) => {
+                TreeNode::Leaf(leaf) => {
                     let (Ok(at) | Err(at)) = leaf.find(score, member.bytes());
                     return leaf.insert(at, score, member);
                 }
-                Node::Inner(inner) => {
+                TreeNode::Inner(inner) => {
                     let mut found = inner.keys.find(score, member.bytes());
                     if inner.child(found.unwrap_or_else(|at| at.saturating_sub(1))).is_full() {
                         *nodes += inner.make_room(found.unwrap_or_else(|at| at.saturating_sub(1)), edge, score, member);
@@ -345,14 +345,14 @@ impl<M: Member> Node<M> {
         edge: Edge,
         above: Option<(f64, M)>,
         nodes: &mut usize,
-        act: &mut impl FnMut(Place<'_, M>) -> (R, bool),
+        act: &mut impl FnMut(ElementPosition<'_, M>) -> (R, bool),
     ) -> Option<(R, bool)> {
         let inner = match self {
-            Node::Leaf(leaf) => {
+            TreeNode::Leaf(leaf) => {
                 let at = seek.position(leaf)?;
-                return Some(act(Place { leaf, at, edge, above }));
+                return Some(act(ElementPosition { leaf, at, edge, above }));
             }
-            Node::Inner(inner) => inner,
+            TreeNode::Inner(inner) => inner,
         };
         let at = seek.child(inner);
         let above = if at + 1 < inner.len() { Some(inner.key(at + 1)) } else { above };
@@ -376,17 +376,17 @@ impl<M: Member> Node<M> {
     /// Removes some of the elements, but not all, and may leave nodes too empty.
     pub(super) fn remove_range(&mut self, ranks: Range<usize>, nodes: &mut usize, removed: &mut impl FnMut(M)) {
         match self {
-            Node::Leaf(leaf) => {
+            TreeNode::Leaf(leaf) => {
                 leaf.members()[ranks.clone()].iter().for_each(|member| removed(*member));
                 leaf.drain(ranks);
             }
-            Node::Inner(inner) => inner.remove_range(ranks, nodes, removed),
+            TreeNode::Inner(inner) => inner.remove_range(ranks, nodes, removed),
         }
     }
 
     /// Merges or fills up nodes that are too empty on the way to a rank.
     pub(super) fn mend(&mut self, rank: usize, edge: Edge, nodes: &mut usize) {
-        let Node::Inner(inner) = self else { return };
+        let TreeNode::Inner(inner) = self else { return };
         inner.rebalance(inner.child_at(rank).0, edge, nodes);
         let (at, rest) = inner.child_at(rank);
         let below = edge.of_child(at, inner.len());
@@ -397,30 +397,30 @@ impl<M: Member> Node<M> {
     /// Returns the ends of the node, start and end, at which a key belongs.
     fn ends_of(&self, score: f64, bytes: &[u8]) -> Edge {
         match self {
-            Node::Leaf(leaf) => {
+            TreeNode::Leaf(leaf) => {
                 let (Ok(at) | Err(at)) = leaf.find(score, bytes);
                 Edge { left: at == 0, right: at == leaf.len() }
             }
-            Node::Inner(inner) => Edge::ROOT.of_child(inner.child_of(score, bytes), inner.len()),
+            TreeNode::Inner(inner) => Edge::ROOT.of_child(inner.child_of(score, bytes), inner.len()),
         }
     }
 
     /// Creates an empty node of the same kind.
     fn sibling(&self, filler: M) -> Box<Self> {
         Box::new(match self {
-            Node::Leaf(_) => Node::Leaf(Leaf::new(filler)),
-            Node::Inner(_) => Node::Inner(Inner::empty(filler)),
+            TreeNode::Leaf(_) => TreeNode::Leaf(Leaf::new(filler)),
+            TreeNode::Inner(_) => TreeNode::Inner(Inner::empty(filler)),
         })
     }
 
     /// Moves the last `count` elements or children to the right neighbour; returns the number of elements moved.
     fn give_tail(&mut self, count: usize, right: &mut Self) -> usize {
         match (self, right) {
-            (Node::Leaf(left), Node::Leaf(right)) => {
+            (TreeNode::Leaf(left), TreeNode::Leaf(right)) => {
                 left.give_tail(count, right);
                 count
             }
-            (Node::Inner(left), Node::Inner(right)) => left.give_tail(count, right),
+            (TreeNode::Inner(left), TreeNode::Inner(right)) => left.give_tail(count, right),
             _ => unreachable!("neighbours are of one kind"),
         }
     }
@@ -428,30 +428,30 @@ impl<M: Member> Node<M> {
     /// Moves the first `count` elements or children to the left neighbour; returns the number of elements moved.
     fn give_head(&mut self, count: usize, left: &mut Self) -> usize {
         match (left, self) {
-            (Node::Leaf(left), Node::Leaf(right)) => {
+            (TreeNode::Leaf(left), TreeNode::Leaf(right)) => {
                 right.give_head(count, left);
                 count
             }
-            (Node::Inner(left), Node::Inner(right)) => right.give_head(count, left),
+            (TreeNode::Inner(left), TreeNode::Inner(right)) => right.give_head(count, left),
             _ => unreachable!("neighbours are of one kind"),
         }
     }
 }
 
-impl<M: Member> Inner<M> {
+impl<M: MemberHandle> Inner<M> {
     /// Creates a node with one child, which is not empty.
-    pub(super) fn new(child: Box<Node<M>>) -> Self {
+    pub(super) fn new(child: Box<TreeNode<M>>) -> Self {
         let mut inner = Inner::empty(child.first().1);
         inner.push(child);
         inner
     }
 
     fn empty(filler: M) -> Self {
-        Inner { keys: Keys::new(filler), counts: [0; INNER_MAX], children: [const { None }; INNER_MAX] }
+        Inner { keys: SortedKeys::new(filler), counts: [0; INNER_MAX], children: [const { None }; INNER_MAX] }
     }
 
     /// Appends a child, which is not empty.
-    pub(super) fn push(&mut self, child: Box<Node<M>>) {
+    pub(super) fn push(&mut self, child: Box<TreeNode<M>>) {
         self.add(self.len(), child.first(), child.count(), child);
     }
 
@@ -459,7 +459,7 @@ impl<M: Member> Inner<M> {
         self.keys.len()
     }
 
-    pub(super) fn keys(&self) -> &Keys<M, INNER_MAX> {
+    pub(super) fn keys(&self) -> &SortedKeys<M, INNER_MAX> {
         &self.keys
     }
 
@@ -468,16 +468,16 @@ impl<M: Member> Inner<M> {
     }
 
     #[inline]
-    pub(super) fn child(&self, at: usize) -> &Node<M> {
+    pub(super) fn child(&self, at: usize) -> &TreeNode<M> {
         self.children[at].as_deref().expect("every key has a child")
     }
 
     #[inline]
-    fn child_mut(&mut self, at: usize) -> &mut Node<M> {
+    fn child_mut(&mut self, at: usize) -> &mut TreeNode<M> {
         self.children[at].as_deref_mut().expect("every key has a child")
     }
 
-    pub(super) fn take_only_child(&mut self) -> Option<Box<Node<M>>> {
+    pub(super) fn take_only_child(&mut self) -> Option<Box<TreeNode<M>>> {
         self.children[0].take()
     }
 
@@ -509,7 +509,7 @@ impl<M: Member> Inner<M> {
         self.keys.set(at, score, member);
     }
 
-    fn add(&mut self, at: usize, key: (f64, M), count: usize, child: Box<Node<M>>) {
+    fn add(&mut self, at: usize, key: (f64, M), count: usize, child: Box<TreeNode<M>>) {
         let len = self.len();
         self.keys.insert(at, key.0, key.1);
         self.counts.copy_within(at..len, at + 1);
@@ -577,7 +577,7 @@ impl<M: Member> Inner<M> {
         let max = child.max();
         let edge = edge.of_child(at, self.len());
         let ends = child.ends_of(score, member.bytes());
-        let least = usize::from(matches!(child, Node::Inner(_)));
+        let least = usize::from(matches!(child, TreeNode::Inner(_)));
         if edge.right && ends.right {
             self.split(at, least, (score, member));
             return 1;

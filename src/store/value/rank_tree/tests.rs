@@ -19,7 +19,7 @@ impl Name {
     }
 }
 
-impl Member for Name {
+impl MemberHandle for Name {
     fn bytes(&self) -> &[u8] {
         &self.0[1..=usize::from(self.0[0])]
     }
@@ -29,7 +29,7 @@ impl Member for Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Id([u8; 8]);
 
-impl Member for Id {
+impl MemberHandle for Id {
     fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -79,7 +79,7 @@ impl Scores {
     }
 }
 
-fn order(left: &(f64, impl Member), right: (f64, &[u8])) -> Ordering {
+fn order(left: &(f64, impl MemberHandle), right: (f64, &[u8])) -> Ordering {
     left.0.partial_cmp(&right.0).expect("scores are numbers").then_with(|| left.1.bytes().cmp(right.1))
 }
 
@@ -90,16 +90,21 @@ struct Found {
     nodes: usize,
 }
 
-fn check_node<M: Member + fmt::Debug + PartialEq>(node: &Node<M>, root: bool, left: bool, right: bool) -> Found {
+fn check_node<M: MemberHandle + fmt::Debug + PartialEq>(
+    node: &TreeNode<M>,
+    root: bool,
+    left: bool,
+    right: bool,
+) -> Found {
     let least = match node {
-        Node::Inner(_) if root => 2,
+        TreeNode::Inner(_) if root => 2,
         _ if left || right => 1,
         _ => node.min(),
     };
     assert!((least..=node.max()).contains(&node.len()), "{} in a node of {least}..={}", node.len(), node.max());
     let inner = match node {
-        Node::Leaf(leaf) => return Found { count: leaf.len(), depth: 1, nodes: 1 },
-        Node::Inner(inner) => inner,
+        TreeNode::Leaf(leaf) => return Found { count: leaf.len(), depth: 1, nodes: 1 },
+        TreeNode::Inner(inner) => inner,
     };
     let mut all = Found { count: 0, depth: 0, nodes: 1 };
     for at in 0..inner.len() {
@@ -117,13 +122,13 @@ fn check_node<M: Member + fmt::Debug + PartialEq>(node: &Node<M>, root: bool, le
     all
 }
 
-fn check<M: Member + fmt::Debug + PartialEq>(tree: &RankTree<M>) {
+fn check<M: MemberHandle + fmt::Debug + PartialEq>(tree: &RankTree<M>) {
     let Some(root) = tree.root.as_deref() else {
         return assert_eq!((tree.len, tree.nodes), (0, 0));
     };
     let found = check_node(root, true, true, true);
     assert_eq!((found.count, found.nodes), (tree.len(), tree.effort()));
-    assert_eq!(tree.memory(), found.nodes * size_of::<Node<M>>());
+    assert_eq!(tree.memory(), found.nodes * size_of::<TreeNode<M>>());
     assert!(found.depth <= 7);
 }
 
@@ -386,7 +391,7 @@ fn bytes_per_element(tree: &RankTree<Id>) -> f64 {
 
 #[test]
 fn nodes_are_well_filled() {
-    assert_eq!(size_of::<Node<Id>>(), 1024);
+    assert_eq!(size_of::<TreeNode<Id>>(), 1024);
     let count = 100_000;
     let mut random = Random(5);
     let mut scattered = RankTree::new();

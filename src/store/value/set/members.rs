@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::store::value::big::set::BigSet;
 use crate::store::value::intset::IntSet;
-use crate::store::value::listpack::{Item, Items, Listpack};
-use crate::store::value::member::Member;
+use crate::store::value::listpack::{Items, Listpack, StoredElement};
+use crate::store::value::member::OwnedMember;
 
 /// An iterator over the members of a set.
 pub(crate) struct Members<'e> {
@@ -16,7 +16,7 @@ pub(crate) struct Members<'e> {
 enum Form<'e> {
     Ints(IntSet<'e>, Range<usize>),
     Packed(Items<'e>),
-    Big(Box<dyn Iterator<Item = &'e Member> + 'e>),
+    Big(Box<dyn Iterator<Item = &'e OwnedMember> + 'e>),
 }
 
 impl<'e> Members<'e> {
@@ -41,15 +41,15 @@ impl<'e> Members<'e> {
 }
 
 impl<'e> Iterator for Members<'e> {
-    type Item = Item<'e>;
+    type Item = StoredElement<'e>;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'e>> {
+    fn next(&mut self) -> Option<StoredElement<'e>> {
         self.left = self.left.saturating_sub(1);
         match &mut self.form {
-            Form::Ints(ints, indexes) => indexes.next().map(|index| Item::Int(ints.get(index))),
+            Form::Ints(ints, indexes) => indexes.next().map(|index| StoredElement::Int(ints.get(index))),
             Form::Packed(items) => items.next(),
-            Form::Big(members) => members.next().map(Member::item),
+            Form::Big(members) => members.next().map(OwnedMember::item),
         }
     }
 

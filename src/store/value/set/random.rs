@@ -1,19 +1,19 @@
 //! Random choice of members. Every member of a packed set, and nearly every member of a large set, is equally likely;
 //! see [`Table::random`](crate::store::table::Table::random).
 
-use crate::store::usage::{Dice, Selection};
+use crate::store::usage::{Dice, RandomSelection};
 use crate::store::value::intset;
-use crate::store::value::listpack::{Item, Listpack, ListpackMut};
-use crate::store::value::member::Member;
+use crate::store::value::listpack::{Listpack, ListpackMut, StoredElement};
+use crate::store::value::member::OwnedMember;
 use crate::store::value::set::{SetMut, SetRef};
 
 impl<'e> SetRef<'e> {
     /// Returns a random member.
-    pub(crate) fn random(self, dice: &mut Dice) -> Option<Item<'e>> {
+    pub(crate) fn random(self, dice: &mut Dice) -> Option<StoredElement<'e>> {
         match self {
-            SetRef::Big(big) => big.random(dice).map(Member::item),
+            SetRef::Big(big) => big.random(dice).map(OwnedMember::item),
             packed if packed.len() == 0 => None,
-            SetRef::Ints(ints) => Some(Item::Int(ints.get(dice.below(ints.len())))),
+            SetRef::Ints(ints) => Some(StoredElement::Int(ints.get(dice.below(ints.len())))),
             SetRef::Packed(listpack) => {
                 let index = dice.below(listpack.len());
                 listpack.seek(isize::try_from(index).ok()?).map(|at| listpack.get(at))
@@ -22,11 +22,11 @@ impl<'e> SetRef<'e> {
     }
 
     /// Visits `count` different random members, or all if there are fewer.
-    pub(crate) fn sample(self, count: usize, dice: &mut Dice, mut visit: impl FnMut(Item<'e>)) {
+    pub(crate) fn sample(self, count: usize, dice: &mut Dice, mut visit: impl FnMut(StoredElement<'e>)) {
         match self {
             SetRef::Big(big) => big.sample(count, dice).into_iter().for_each(|member| visit(member.item())),
             packed => {
-                let mut selection = Selection::new(count, packed.len());
+                let mut selection = RandomSelection::new(count, packed.len());
                 packed.iter().filter(|_| selection.takes(dice)).for_each(visit);
             }
         }
@@ -35,19 +35,19 @@ impl<'e> SetRef<'e> {
 
 impl SetMut<'_> {
     /// Removes `count` random members, or all if there are fewer, and passes each to `take`.
-    pub(crate) fn pop(&mut self, count: usize, dice: &mut Dice, mut take: impl FnMut(Item<'_>)) {
+    pub(crate) fn pop(&mut self, count: usize, dice: &mut Dice, mut take: impl FnMut(StoredElement<'_>)) {
         if let Some(big) = self.big_mut() {
             (0..count).map_while(|_| big.pop(dice)).for_each(|member| take(member.item()));
             return;
         }
         if count == 1 {
-            if let Some(popped) = self.as_ref().random(dice).map(Member::of) {
+            if let Some(popped) = self.as_ref().random(dice).map(OwnedMember::of) {
                 self.remove(popped.item());
                 take(popped.item());
             }
             return;
         }
-        let mut selection = Selection::new(count, self.as_ref().len());
+        let mut selection = RandomSelection::new(count, self.as_ref().len());
         let rest = match self.as_ref() {
             SetRef::Packed(listpack) => {
                 let mut rest = Vec::from(Listpack::EMPTY.bytes());
@@ -58,7 +58,7 @@ impl SetMut<'_> {
             }
             packed => {
                 let kept = packed.iter().filter(|item| keep(*item, &mut selection, dice, &mut take));
-                let kept: Vec<i64> = kept.filter_map(Item::to_int).collect();
+                let kept: Vec<i64> = kept.filter_map(StoredElement::to_int).collect();
                 intset::of_sorted(&kept)
             }
         };
@@ -67,7 +67,12 @@ impl SetMut<'_> {
 }
 
 /// Returns true if a member stays; otherwise passes it to `take`.
-fn keep(item: Item<'_>, selection: &mut Selection, dice: &mut Dice, take: &mut impl FnMut(Item<'_>)) -> bool {
+fn keep(
+    item: StoredElement<'_>,
+    selection: &mut RandomSelection,
+    dice: &mut Dice,
+    take: &mut impl FnMut(StoredElement<'_>),
+) -> bool {
     let is_taken = selection.takes(dice);
     if is_taken {
         take(item);

@@ -7,11 +7,11 @@ use crate::store::usage::Dice;
 
 type Model = BTreeSet<Vec<u8>>;
 
-fn limits(entries: usize, len: usize, ints: usize) -> Limits {
-    Limits { set: PackedLimit { entries, len }, intset_entries: ints, ..Limits::default() }
+fn limits(entries: usize, len: usize, ints: usize) -> ValueLimits {
+    ValueLimits { set: PackedLimit { entries, len }, intset_entries: ints, ..ValueLimits::default() }
 }
 
-fn text(item: Item<'_>) -> Vec<u8> {
+fn text(item: StoredElement<'_>) -> Vec<u8> {
     item.to_cow().into_owned()
 }
 
@@ -25,9 +25,9 @@ fn set_of<'a>(members: impl IntoIterator<Item = &'a [u8]>, rules: Rules<'_>) -> 
     for member in members {
         let mut set = Set::write(&mut entry);
         if set.as_ref().len() == 0 {
-            set.start(Item::of(member), 1, rules);
+            set.start(StoredElement::of(member), 1, rules);
         }
-        assert!(set.add(Item::of(member), rules));
+        assert!(set.add(StoredElement::of(member), rules));
     }
     entry
 }
@@ -50,7 +50,7 @@ fn check(entry: &Entry, model: &Model) {
     let members = texts(entry);
     assert_eq!(members.len(), model.len());
     assert_eq!(members.into_iter().collect::<Model>(), *model);
-    assert!(set.iter().all(|item| Item::of(&text(item)) == item), "integers are given as such");
+    assert!(set.iter().all(|item| StoredElement::of(&text(item)) == item), "integers are given as such");
 }
 
 #[test]
@@ -68,21 +68,21 @@ fn a_set_behaves_as_a_plain_one_in_every_form() {
             let member = member(number);
             let mut set = Set::write(&mut entry);
             if is_growing {
-                assert_eq!(set.add(Item::of(&member), rules), model.insert(member));
+                assert_eq!(set.add(StoredElement::of(&member), rules), model.insert(member));
             } else {
-                assert_eq!(set.remove(Item::of(&member)), model.remove(&member));
+                assert_eq!(set.remove(StoredElement::of(&member)), model.remove(&member));
             }
             memory_max = memory_max.max(entry.memory());
             if step % 97 == 0 {
                 check(&entry, &model);
                 let probe = self::member(dice.below(range));
-                assert_eq!(Set::read(&entry).contains(Item::of(&probe)), model.contains(&probe));
+                assert_eq!(Set::read(&entry).contains(StoredElement::of(&probe)), model.contains(&probe));
                 check(&entry.copy(b"other"), &model);
             }
         }
         for number in 0..range {
             let member = member(number);
-            assert_eq!(Set::write(&mut entry).remove(Item::of(&member)), model.remove(&member));
+            assert_eq!(Set::write(&mut entry).remove(StoredElement::of(&member)), model.remove(&member));
         }
         check(&entry, &model);
         assert!(entry.memory() * 2 < memory_max, "an emptied set gives its memory back");
@@ -98,7 +98,7 @@ fn the_memory_of_a_table_is_that_of_its_buckets_and_members() {
     let full = entry.memory();
     assert!(full > 500 * 8 + names.iter().map(Vec::len).sum::<usize>() / 2);
     for name in &names[..499] {
-        Set::write(&mut entry).remove(Item::of(name));
+        Set::write(&mut entry).remove(StoredElement::of(name));
     }
     let SetRef::Big(big) = Set::read(&entry) else { panic!("a table stays one") };
     assert_eq!((big.len(), big.effort()), (1, 2));
@@ -134,7 +134,7 @@ fn the_number_of_members_announced_decides_too() {
     let rules = Rules::new(limits(4, 6, 8), &hasher);
     let started = |first: &[u8], count| {
         let mut entry = Set::create(b"key");
-        Set::write(&mut entry).start(Item::of(first), count, rules);
+        Set::write(&mut entry).start(StoredElement::of(first), count, rules);
         Set::read(&entry).encoding()
     };
     assert_eq!((started(b"1", 8), started(b"1", 9), started(b"a", 4), started(b"a", 5)), {
@@ -162,7 +162,7 @@ fn what_holds_only_integers_can_become_an_intset_again() {
         let rules = Rules::new(limits(entries, 9999, ints), &hasher);
         let mut entry = Set::draft(b"key", Packing::Listpack, None);
         let mut set = Set::write(&mut entry);
-        members.iter().for_each(|member| assert!(set.add(Item::of(member.as_bytes()), rules)));
+        members.iter().for_each(|member| assert!(set.add(StoredElement::of(member.as_bytes()), rules)));
         set.shrink_to_ints(rules);
         assert_eq!(set.as_ref().encoding(), encoding, "{members:?}");
         check(&entry, &members.iter().map(|member| member.as_bytes().to_vec()).collect());
@@ -170,7 +170,7 @@ fn what_holds_only_integers_can_become_an_intset_again() {
 }
 
 /// Limits, and a function that returns texts.
-type Form = (Limits, fn(usize) -> Vec<u8>);
+type Form = (ValueLimits, fn(usize) -> Vec<u8>);
 
 /// The encodings of a set: intset, listpack, table.
 fn forms() -> [Form; 3] {
@@ -236,8 +236,8 @@ fn a_scan_visits_every_member_that_stays_while_others_come_and_go() {
             seen.insert(text(item));
         });
         let mut set = Set::write(&mut entry);
-        set.remove(Item::of(&names[calls % 100]));
-        set.add(Item::of(format!("new {calls}").as_bytes()), rules);
+        set.remove(StoredElement::of(&names[calls % 100]));
+        set.add(StoredElement::of(format!("new {calls}").as_bytes()), rules);
         calls += 1;
     }
     assert!(calls > 10 && names[100..].iter().all(|name| seen.contains(name)));

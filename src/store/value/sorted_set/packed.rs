@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::store::value::listpack::{Blob, Encoded, HEADER_LEN, Item, Items, Listpack, ListpackMut};
+use crate::store::value::listpack::{Blob, Encoded, HEADER_LEN, Items, Listpack, ListpackMut, StoredElement};
 use crate::store::value::score::{ScoreText, read_score};
 use crate::text::bounds::{LexRange, ScoreRange};
 
@@ -20,7 +20,7 @@ pub(super) fn items(listpack: Listpack<'_>, ranks: Range<usize>) -> Items<'_> {
 }
 
 /// Iterates over members and scores.
-fn pairs(listpack: Listpack<'_>) -> impl Iterator<Item = (Item<'_>, Item<'_>)> {
+fn pairs(listpack: Listpack<'_>) -> impl Iterator<Item = (StoredElement<'_>, StoredElement<'_>)> {
     let mut items = listpack.iter();
     std::iter::from_fn(move || Some((items.next()?, items.next()?)))
 }
@@ -45,8 +45,8 @@ pub(super) fn ranks_by_score(listpack: Listpack<'_>, range: &ScoreRange) -> Rang
 /// the last member is below the range or the first member above it.
 pub(super) fn ranks_by_member(listpack: Listpack<'_>, range: &LexRange<'_>, is_reversed: bool) -> Range<usize> {
     let member_at = |at: Option<usize>| at.map(|at| listpack.get(at));
-    let above = |member: Item<'_>| member.with_text(|text| range.admits_above(text));
-    let below = |member: Item<'_>| member.with_text(|text| range.admits_below(text));
+    let above = |member: StoredElement<'_>| member.with_text(|text| range.admits_above(text));
+    let below = |member: StoredElement<'_>| member.with_text(|text| range.admits_below(text));
     let last = listpack.last().and_then(|at| listpack.prev(at));
     if !member_at(last).is_some_and(above) || !member_at(listpack.first()).is_some_and(below) {
         return 0..0;

@@ -36,7 +36,7 @@ impl Model {
     }
 }
 
-fn members(elements: Elements<'_>) -> Vec<(f64, Vec<u8>)> {
+fn members(elements: ScoredElements<'_>) -> Vec<(f64, Vec<u8>)> {
     elements.map(|(member, score)| (score.get(), member.to_cow().into_owned())).collect()
 }
 
@@ -201,13 +201,13 @@ fn scores_are_stored_as_integers_where_they_are_some() {
     for (member, score) in [("a", 1.0), ("b", -0.0), ("c", 0.1), ("d", 1e19), ("e", 4e18), ("f", f64::INFINITY)] {
         SortedSet::write(&mut entry).put(member.as_bytes(), (ALWAYS_PACKED, &hasher), |_| Some(score));
     }
-    let items: Vec<Item<'_>> = Listpack::new(entry.packed_bytes().expect("it is packed")).iter().collect();
-    let text = |text: &'static str| Item::Text(text.as_bytes());
+    let items: Vec<StoredElement<'_>> = Listpack::new(entry.packed_bytes().expect("it is packed")).iter().collect();
+    let text = |text: &'static str| StoredElement::Text(text.as_bytes());
     let expected = [
-        [text("b"), Item::Int(0)],
+        [text("b"), StoredElement::Int(0)],
         [text("c"), text("0.1")],
-        [text("a"), Item::Int(1)],
-        [text("e"), Item::Int(4_000_000_000_000_000_000)],
+        [text("a"), StoredElement::Int(1)],
+        [text("e"), StoredElement::Int(4_000_000_000_000_000_000)],
         [text("d"), text("1e+19")],
         [text("f"), text("inf")],
     ];

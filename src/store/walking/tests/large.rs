@@ -1,15 +1,17 @@
 //! Changes of elements of large values of every type.
 
 use crate::store::event::Event;
-use crate::store::limits::{Limits, ListLimit, PackedLimit, StreamLimit};
-use crate::store::value::{End, Hash, HashGrowth, Item, List, NodeLimit, Set, SetRules, SortedSet, Stream};
+use crate::store::limits::{ListLimit, PackedLimit, StreamLimit, ValueLimits};
+use crate::store::value::{
+    Hash, HashGrowth, List, ListEnd, NodeLimit, Set, SetRules, SortedSet, StoredElement, Stream,
+};
 use crate::store::view::View;
 use crate::store::{Bound, Cx, Hasher, Key, References, Store, Str, StreamId, Trim};
 
 /// Limits above which collections are not packed.
-fn limits() -> Limits {
+fn limits() -> ValueLimits {
     let small = PackedLimit { entries: 4, len: 64 };
-    Limits { hash: small, zset: small, set: small, ..Limits::default() }
+    ValueLimits { hash: small, zset: small, set: small, ..ValueLimits::default() }
 }
 
 /// A change of an element.
@@ -52,7 +54,8 @@ fn change_hash(view: &mut View<'_>, change: &Change<'_>) {
 fn change_set(view: &mut View<'_>, change: &Change<'_>) {
     let mut set = view.edit::<Set>(change.key, Event::NONE).expect("a set");
     let (rules, number) = (SetRules::new(limits(), change.hasher), i64::from(change.element));
-    let item = if change.element.is_multiple_of(3) { Item::Int(number) } else { Item::Text(change.text) };
+    let item =
+        if change.element.is_multiple_of(3) { StoredElement::Int(number) } else { StoredElement::Text(change.text) };
     match change.value {
         Some(_) => _ = set.change().add(item, rules),
         None if set.exists() => _ = set.change().remove(item),
@@ -76,7 +79,7 @@ fn change_list(view: &mut View<'_>, change: &Change<'_>) {
     let mut list = view.edit::<List>(change.key, Event::NONE).expect("a list");
     let len = list.value().len();
     let index = usize::from(change.element) % len.max(1);
-    let end = if change.element.is_multiple_of(2) { End::Head } else { End::Tail };
+    let end = if change.element.is_multiple_of(2) { ListEnd::Head } else { ListEnd::Tail };
     match change.value {
         Some(value) if len > 0 && value % 8 == 0 => list.change().set(index, change.text, limit),
         Some(value) if len > 0 && value % 8 == 1 => {
@@ -84,7 +87,7 @@ fn change_list(view: &mut View<'_>, change: &Change<'_>) {
             list.change().insert_beside(&pivot, value > 99, b"beside", limit);
         }
         Some(value) if len > 4 && value % 64 == 2 => {
-            list.change().remove_equal(b"beside", 3, End::Tail, limit);
+            list.change().remove_equal(b"beside", 3, ListEnd::Tail, limit);
         }
         Some(_) => _ = list.change().push(std::iter::once(change.text), end, limit),
         None if len > 4 && change.element.is_multiple_of(5) => list.change().remove(index.min(len - 4), 3, limit),

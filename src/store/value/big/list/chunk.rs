@@ -3,7 +3,8 @@
 use crate::memory::heap::allocation_len;
 use crate::store::limits::ListLimit;
 use crate::store::value::listpack::{
-    END, Encoded, HEADER_LEN, Item, Items, find, first, header, is_short_text, item_at, next, prev, write_short_text,
+    END, Encoded, HEADER_LEN, Items, StoredElement, find, first, header, is_short_text, item_at, next, prev,
+    write_short_text,
 };
 
 /// Length of a listpack's header and terminator; limits count them, too.
@@ -29,7 +30,7 @@ pub(in crate::store::value) struct Chunk {
 
 /// An end of a list or of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ListEnd {
     /// The first element.
     Head,
     /// The last element.
@@ -49,10 +50,10 @@ impl Chunk {
     }
 
     /// Creates a chunk of one element, with room for more at one end, initially `room` bytes.
-    pub(super) fn begin(text: &[u8], at: End, limit: ListLimit, room: usize) -> Self {
+    pub(super) fn begin(text: &[u8], at: ListEnd, limit: ListLimit, room: usize) -> Self {
         let room = room.min(limit.bytes_max());
         let len = if room < BUFFER_LEN_MIN { 0 } else { allocation_len(room) };
-        let start = if at == End::Head { len as u32 } else { 0 };
+        let start = if at == ListEnd::Head { len as u32 } else { 0 };
         let mut chunk = Chunk { buffer: vec![0; len].into_boxed_slice(), start, end: start, count: 0, is_plain: false };
         chunk.push(text, at, limit);
         chunk
@@ -121,7 +122,7 @@ impl Chunk {
 
     /// Adds an element at an end. Returns the growth of the buffer's memory.
     #[inline(always)] // the calls would be a third of the work
-    pub(super) fn push(&mut self, text: &[u8], at: End, limit: ListLimit) -> isize {
+    pub(super) fn push(&mut self, text: &[u8], at: ListEnd, limit: ListLimit) -> isize {
         // Most texts are short, and are written without being encoded first.
         if !is_short_text(text) {
             return self.push_encoded(text, at, limit);
@@ -132,7 +133,7 @@ impl Chunk {
     }
 
     #[inline(never)] // keeps the path of short texts short
-    fn push_encoded(&mut self, text: &[u8], at: End, limit: ListLimit) -> isize {
+    fn push_encoded(&mut self, text: &[u8], at: ListEnd, limit: ListLimit) -> isize {
         let element = Encoded::of(text);
         let (place, growth) = self.take_room(element.len(), at, limit);
         element.write_into(place);
@@ -141,19 +142,19 @@ impl Chunk {
 
     /// Returns the space for a new element at an end, and the growth of the buffer's memory.
     #[inline(always)] // see Chunk::push
-    fn take_room(&mut self, len: usize, at: End, limit: ListLimit) -> (&mut [u8], isize) {
+    fn take_room(&mut self, len: usize, at: ListEnd, limit: ListLimit) -> (&mut [u8], isize) {
         let mut growth = 0;
-        let room = if at == End::Head { self.start as usize } else { self.buffer.len() - self.end as usize };
+        let room = if at == ListEnd::Head { self.start as usize } else { self.buffer.len() - self.end as usize };
         if room < len {
             growth = self.make_room(len, at, limit);
         }
         self.count += 1;
         let from = match at {
-            End::Head => {
+            ListEnd::Head => {
                 self.start -= len as u32;
                 self.start as usize
             }
-            End::Tail => {
+            ListEnd::Tail => {
                 self.end += len as u32;
                 self.end as usize - len
             }
@@ -163,16 +164,16 @@ impl Chunk {
 
     /// Passes the element at an end, one of several, to `read` and removes it.
     #[inline]
-    pub(super) fn pop(&mut self, at: End, read: impl FnOnce(Item<'_>)) {
+    pub(super) fn pop(&mut self, at: ListEnd, read: impl FnOnce(StoredElement<'_>)) {
         self.count -= 1;
         let elements = self.elements();
         match at {
-            End::Head => {
+            ListEnd::Head => {
                 let (item, len) = first(elements);
                 read(item);
                 self.start += len as u32;
             }
-            End::Tail => {
+            ListEnd::Tail => {
                 let last = prev(elements, elements.len());
                 read(item_at(elements, last));
                 self.end = self.start + last as u32;
@@ -233,7 +234,7 @@ impl Chunk {
     }
 
     /// Removes up to `max_count` elements equal to a text, beginning at an end. Returns their number.
-    pub(in crate::store::value) fn remove_equal(&mut self, text: &[u8], max_count: usize, from: End) -> usize {
+    pub(in crate::store::value) fn remove_equal(&mut self, text: &[u8], max_count: usize, from: ListEnd) -> usize {
         if let Some(own) = self.plain_text() {
             let is_equal = own == text;
             if is_equal {
@@ -246,7 +247,7 @@ impl Chunk {
         while let Some(start) = find(self.elements(), at, text, 0) {
             at = next(self.elements(), start);
             found.push((start, at));
-            if from == End::Head && found.len() == max_count {
+            if from == ListEnd::Head && found.len() == max_count {
                 break;
             }
         }
@@ -311,7 +312,7 @@ impl Chunk {
             let more = new_len - old_len;
             let room = if is_front { self.start as usize } else { self.buffer.len() - self.end as usize };
             if room < more {
-                self.make_room(more, if is_front { End::Head } else { End::Tail }, limit);
+                self.make_room(more, if is_front { ListEnd::Head } else { ListEnd::Tail }, limit);
             }
         }
         let (start, end) = (self.start as usize, self.end as usize);
@@ -333,14 +334,14 @@ impl Chunk {
     /// Makes room for `len` bytes at an end: in the buffer, if an eighth of it is free, else in a larger one. Returns
     /// the growth of its memory.
     #[cold]
-    fn make_room(&mut self, len: usize, at: End, limit: ListLimit) -> isize {
+    fn make_room(&mut self, len: usize, at: ListEnd, limit: ListLimit) -> isize {
         let (used, old_len) = (self.used(), self.buffer.len());
         let free = old_len - used;
         if free >= len && free >= old_len / 8 {
             // Half of the room stays at the other end, so that elements added at both ends by turns do not move the
             // others each time.
             let spare = (free - len) / 2;
-            let start = if at == End::Head { free - spare } else { spare };
+            let start = if at == ListEnd::Head { free - spare } else { spare };
             self.buffer.copy_within(self.start as usize..self.end as usize, start);
             (self.start, self.end) = (start as u32, (start + used) as u32);
             return 0;
@@ -348,7 +349,7 @@ impl Chunk {
         let needed = used + len;
         let grown = (needed * 2).max(BUFFER_LEN_MIN).min(limit.bytes_max()).max(needed);
         let new_len = allocation_len(grown);
-        let start = if at == End::Head { new_len - used } else { 0 };
+        let start = if at == ListEnd::Head { new_len - used } else { 0 };
         let mut buffer = vec![0; new_len].into_boxed_slice();
         buffer[start..start + used].copy_from_slice(self.elements());
         let growth = new_len as isize - self.memory() as isize;
@@ -379,18 +380,18 @@ impl<'a> ChunkItems<'a> {
 }
 
 impl<'a> Iterator for ChunkItems<'a> {
-    type Item = Item<'a>;
+    type Item = StoredElement<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
-        self.items.next().or_else(|| self.plain.take().map(Item::Text))
+    fn next(&mut self) -> Option<StoredElement<'a>> {
+        self.items.next().or_else(|| self.plain.take().map(StoredElement::Text))
     }
 }
 
 impl DoubleEndedIterator for ChunkItems<'_> {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.items.next_back().or_else(|| self.plain.take().map(Item::Text))
+        self.items.next_back().or_else(|| self.plain.take().map(StoredElement::Text))
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::memory::marked::MarkedBytes;
 use crate::store::value::big::list::Chunk;
-use crate::store::value::big::walk::{Element, Part, Record};
+use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
 
 /// The state of a walk.
 pub(super) struct ListWalk {
@@ -33,10 +33,10 @@ struct Run {
 }
 
 /// Returns a chunk as an element of a record.
-fn element_of(chunk: &Chunk) -> Element<'_> {
+fn element_of(chunk: &Chunk) -> WalkedElement<'_> {
     match chunk.plain_text() {
-        Some(text) => Element::Plain(text),
-        None => Element::Packed(chunk.elements(), chunk.len()),
+        Some(text) => WalkedElement::Plain(text),
+        None => WalkedElement::Packed(chunk.elements(), chunk.len()),
     }
 }
 
@@ -94,7 +94,7 @@ impl ListWalk {
         &mut self,
         chunk: impl Fn(usize) -> Option<&'c Chunk>,
         is_time_up: &dyn Fn() -> bool,
-    ) -> Part {
+    ) -> RecordPart {
         while self.next < self.count {
             match (self.kept.remove(&self.next), self.runs.first_mut()) {
                 (Some(written), _) => self.record.add_written(&written),

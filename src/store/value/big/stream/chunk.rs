@@ -24,7 +24,7 @@
 use crate::memory::heap::allocation_len;
 use crate::store::limits::StreamLimit;
 use crate::store::value::big::stream::StreamId;
-use crate::store::value::listpack::{self, Encoded, HEADER_LEN, Item, Items, Listpack, put_int, put_text};
+use crate::store::value::listpack::{self, Encoded, HEADER_LEN, Items, Listpack, StoredElement, put_int, put_text};
 
 /// Flag of a deleted entry.
 const DELETED: i64 = 1;
@@ -66,7 +66,7 @@ pub(super) struct Master {
 
 /// An entry in its chunk.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct EntryPosition {
     /// Offset of the entry.
     pub(super) at: usize,
     flags: i64,
@@ -77,7 +77,7 @@ pub(super) struct Place {
     content_at: usize,
 }
 
-impl Place {
+impl EntryPosition {
     /// Returns true if the entry is deleted.
     pub(super) fn is_deleted(&self) -> bool {
         self.flags & DELETED != 0
@@ -102,7 +102,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = (Item<'a>, Item<'a>);
+    type Item = (StoredElement<'a>, StoredElement<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
@@ -277,16 +277,16 @@ impl Chunk {
     }
 
     /// Reads the entry at an offset.
-    pub(super) fn entry_at(&self, master_id: StreamId, master: &Master, at: usize) -> Place {
+    pub(super) fn entry_at(&self, master_id: StreamId, master: &Master, at: usize) -> EntryPosition {
         let mut items = self.items(at);
-        let mut int = || items.next().and_then(Item::to_int).unwrap_or(0);
+        let mut int = || items.next().and_then(StoredElement::to_int).unwrap_or(0);
         let (flags, delta) = (int(), (int(), int()));
         let fields = if flags & SAME_FIELDS != 0 { master.fields } else { int().max(0) as usize };
-        Place { at, flags, id: StreamId::after(master_id, delta), fields, content_at: items.range().start }
+        EntryPosition { at, flags, id: StreamId::after(master_id, delta), fields, content_at: items.range().start }
     }
 
     /// Returns the offset after an entry.
-    pub(super) fn after(&self, place: &Place) -> usize {
+    pub(super) fn after(&self, place: &EntryPosition) -> usize {
         (0..=place.elements()).fold(place.content_at, |at, _| listpack::next(self.elements(), at))
     }
 
@@ -299,7 +299,7 @@ impl Chunk {
     }
 
     /// Iterates over fields and values of an entry.
-    pub(super) fn fields(&self, master: &Master, place: &Place) -> Fields<'_> {
+    pub(super) fn fields(&self, master: &Master, place: &EntryPosition) -> Fields<'_> {
         Fields {
             shared: place.has_same_fields().then(|| self.items(master.fields_at)),
             items: self.items(place.content_at),
@@ -308,7 +308,7 @@ impl Chunk {
     }
 
     /// Marks an entry as deleted, without counting it.
-    pub(super) fn mark_deleted(&mut self, place: &Place) {
+    pub(super) fn mark_deleted(&mut self, place: &EntryPosition) {
         // Flags are less than 128, so they are one byte.
         self.buffer[place.at] = (place.flags | DELETED) as u8;
     }

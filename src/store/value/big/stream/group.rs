@@ -14,13 +14,13 @@ pub(crate) type ConsumerNumber = u32;
 
 /// A consumer group.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Group {
+pub(crate) struct ConsumerGroup {
     /// ID of the last entry that was delivered.
     pub(crate) last: StreamId,
     /// Number of entries read, if it is known.
     pub(crate) read: Option<u64>,
     /// Entries that were delivered and not acknowledged.
-    pending: OrderedMap<StreamId, Pending>,
+    pending: OrderedMap<StreamId, PendingEntry>,
     /// Pending entries by the times of their deliveries.
     by_time: OrderedMap<(i64, StreamId), ()>,
     /// Numbers of the consumers by their names.
@@ -37,7 +37,7 @@ pub(crate) struct Group {
 
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pending {
+pub(crate) struct PendingEntry {
     /// Time of the last delivery, in wall-clock milliseconds.
     pub(crate) time: i64,
     /// Number of deliveries.
@@ -46,7 +46,7 @@ pub(crate) struct Pending {
     pub(crate) consumer: ConsumerNumber,
 }
 
-impl Pending {
+impl PendingEntry {
     /// Returns the count of deliveries after one more.
     pub(crate) fn next_count(count: u64) -> u64 {
         count.saturating_add(1).min(COUNT_MAX)
@@ -65,10 +65,10 @@ pub(crate) struct Consumer {
     pub(crate) pending: OrderedMap<StreamId, ()>,
 }
 
-impl Group {
+impl ConsumerGroup {
     /// Creates a group that has read up to an ID.
     pub(crate) fn new(last: StreamId, read: Option<u64>) -> Self {
-        Group { last, read, ..Group::default() }
+        ConsumerGroup { last, read, ..ConsumerGroup::default() }
     }
 
     fn memory(&self) -> usize {
@@ -98,7 +98,7 @@ impl Group {
     }
 
     /// Returns the entries that were delivered and not acknowledged.
-    pub(crate) fn pending(&self) -> &OrderedMap<StreamId, Pending> {
+    pub(crate) fn pending(&self) -> &OrderedMap<StreamId, PendingEntry> {
         &self.pending
     }
 
@@ -166,7 +166,7 @@ impl Group {
     }
 
     /// Makes an entry pending for a consumer, and no longer for another one.
-    pub(crate) fn assign(&mut self, id: StreamId, pending: Pending) {
+    pub(crate) fn assign(&mut self, id: StreamId, pending: PendingEntry) {
         let old = self.pending.insert(id, pending);
         if let Some(old) = old {
             self.by_time.remove(&(old.time, id));
@@ -181,7 +181,7 @@ impl Group {
     }
 
     /// Removes a pending entry and returns it.
-    pub(crate) fn release(&mut self, id: StreamId) -> Option<Pending> {
+    pub(crate) fn release(&mut self, id: StreamId) -> Option<PendingEntry> {
         let pending = self.pending.remove(&id)?;
         self.by_time.remove(&(pending.time, id));
         self.change_pending(pending.consumer, |pending| _ = pending.remove(&id));
@@ -197,7 +197,7 @@ impl Group {
 /// The groups of a stream, by name.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    by_name: OrderedMap<Box<[u8]>, Group>,
+    by_name: OrderedMap<Box<[u8]>, ConsumerGroup>,
     /// Bytes allocated by the groups and their names.
     memory: usize,
 }
@@ -220,11 +220,11 @@ impl Groups {
         self.by_name.len()
     }
 
-    pub(super) fn get(&self, name: &[u8]) -> Option<&Group> {
+    pub(super) fn get(&self, name: &[u8]) -> Option<&ConsumerGroup> {
         self.by_name.get(name)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &Group)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &ConsumerGroup)> {
         self.by_name.iter().map(|(name, group)| (&**name, group))
     }
 
@@ -235,7 +235,7 @@ impl Groups {
     }
 
     /// Adds a group; returns false if the name is used.
-    pub(super) fn insert(&mut self, name: &[u8], group: Group) -> bool {
+    pub(super) fn insert(&mut self, name: &[u8], group: ConsumerGroup) -> bool {
         if self.by_name.contains_key(name) {
             return false;
         }
@@ -270,21 +270,21 @@ impl Groups {
 
 /// Guard of a group that is being changed; its memory is counted at the end.
 pub(crate) struct GroupMut<'a> {
-    group: &'a mut Group,
+    group: &'a mut ConsumerGroup,
     total: &'a mut usize,
     before: usize,
 }
 
 impl Deref for GroupMut<'_> {
-    type Target = Group;
+    type Target = ConsumerGroup;
 
-    fn deref(&self) -> &Group {
+    fn deref(&self) -> &ConsumerGroup {
         self.group
     }
 }
 
 impl DerefMut for GroupMut<'_> {
-    fn deref_mut(&mut self) -> &mut Group {
+    fn deref_mut(&mut self) -> &mut ConsumerGroup {
         self.group
     }
 }

@@ -17,13 +17,13 @@ use std::fmt;
 
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::limits::StreamLimit;
-use crate::store::value::big::walk::{Part, Record};
+use crate::store::value::big::walk::{Record, RecordPart};
 
 pub(crate) use chunk::Chunk;
-pub(crate) use group::{Consumer, ConsumerNumber, Group, GroupMut, Pending};
+pub(crate) use group::{Consumer, ConsumerGroup, ConsumerNumber, GroupMut, PendingEntry};
 pub(crate) use id::StreamId;
 pub(crate) use trim::{Bound, References, Trim, Trimmed};
-pub(crate) use walk::{StreamEntry, Walk, entries_of};
+pub(crate) use walk::{EntryWalk, StreamEntry, entries_of};
 
 use group::{COUNT_MAX, Groups};
 use steps::StreamWalk;
@@ -137,13 +137,13 @@ impl BigStream {
     }
 
     /// Iterates over the entries from `start` to `end`, both included.
-    pub(crate) fn range(&self, start: StreamId, end: StreamId) -> Walk<'_> {
-        Walk::new(&self.chunks, start, end, false)
+    pub(crate) fn range(&self, start: StreamId, end: StreamId) -> EntryWalk<'_> {
+        EntryWalk::new(&self.chunks, start, end, false)
     }
 
     /// Iterates over the entries from `end` down to `start`, both included.
-    pub(crate) fn range_back(&self, start: StreamId, end: StreamId) -> Walk<'_> {
-        Walk::new(&self.chunks, start, end, true)
+    pub(crate) fn range_back(&self, start: StreamId, end: StreamId) -> EntryWalk<'_> {
+        EntryWalk::new(&self.chunks, start, end, true)
     }
 
     pub(crate) fn get(&self, id: StreamId) -> Option<StreamEntry<'_>> {
@@ -256,7 +256,7 @@ impl BigStream {
     }
 
     /// Visits chunks until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<Part> {
+    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
         Some(self.walk.as_mut()?.visit(&self.chunks, is_time_up))
     }
 
@@ -264,7 +264,7 @@ impl BigStream {
         self.groups.len()
     }
 
-    pub(crate) fn group(&self, name: &[u8]) -> Option<&Group> {
+    pub(crate) fn group(&self, name: &[u8]) -> Option<&ConsumerGroup> {
         self.groups.get(name)
     }
 
@@ -274,12 +274,12 @@ impl BigStream {
     }
 
     /// Iterates over the groups in the order of their names.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = (&[u8], &Group)> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&[u8], &ConsumerGroup)> {
         self.groups.iter()
     }
 
     /// Adds a group; returns false if its name is used.
-    pub(crate) fn add_group(&mut self, name: &[u8], group: Group) -> bool {
+    pub(crate) fn add_group(&mut self, name: &[u8], group: ConsumerGroup) -> bool {
         self.groups.insert(name, group)
     }
 
@@ -323,7 +323,7 @@ impl BigStream {
     }
 
     /// Returns the number of entries that a group has still to read, if it can be known.
-    pub(crate) fn lag(&self, group: &Group) -> Option<i64> {
+    pub(crate) fn lag(&self, group: &ConsumerGroup) -> Option<i64> {
         let left = |read: u64| (self.added as i64).wrapping_sub(read as i64);
         if self.added == 0 || self.len == 0 {
             return Some(0);

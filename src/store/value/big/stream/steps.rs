@@ -6,7 +6,7 @@ use crate::memory::marked::MarkedBytes;
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::value::big::stream::chunk::Chunk;
 use crate::store::value::big::stream::id::StreamId;
-use crate::store::value::big::walk::{Element, Part, Record};
+use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
 
 /// The state of a walk.
 pub(super) struct StreamWalk {
@@ -33,13 +33,13 @@ impl StreamWalk {
     /// Saves a chunk that is about to change, if it is a chunk of the cut that was not visited.
     pub(super) fn before_change(&mut self, id: StreamId, chunk: &Chunk) {
         if self.next.is_some_and(|next| next <= id) && id <= self.last && !self.kept.contains_key(&id) {
-            let written = self.record.written(Element::Chunk(id.to_bytes(), &chunk.to_listpack()));
+            let written = self.record.written(WalkedElement::Chunk(id.to_bytes(), &chunk.to_listpack()));
             self.kept.insert(id, written);
         }
     }
 
     /// Visits chunks until the time is up.
-    pub(super) fn visit(&mut self, chunks: &OrderedMap<StreamId, Chunk>, is_time_up: &dyn Fn() -> bool) -> Part {
+    pub(super) fn visit(&mut self, chunks: &OrderedMap<StreamId, Chunk>, is_time_up: &dyn Fn() -> bool) -> RecordPart {
         let StreamWalk { next, last, kept, record } = self;
         while let Some(from) = *next {
             let present = chunks.range(from..=*last).find(|(id, _)| !kept.contains_key(id));
@@ -50,7 +50,7 @@ impl StreamWalk {
                     id
                 }
                 (_, Some((id, chunk))) => {
-                    record.add(Element::Chunk(id.to_bytes(), &chunk.to_listpack()));
+                    record.add(WalkedElement::Chunk(id.to_bytes(), &chunk.to_listpack()));
                     *id
                 }
                 (_, None) => *last,

@@ -37,7 +37,7 @@ fn check(stream: &BigStream, model: &BTreeMap<StreamId, Pairs>) {
     assert_eq!(stream.len(), model.len());
     assert_eq!(stream.first(), model.keys().next().copied().unwrap_or_default());
     let expected: Vec<_> = model.iter().map(|(id, pairs)| (*id, pairs.clone())).collect();
-    let read = |walk: Walk<'_>| walk.map(|entry| (entry.id, pairs_of(&entry))).collect::<Vec<_>>();
+    let read = |walk: EntryWalk<'_>| walk.map(|entry| (entry.id, pairs_of(&entry))).collect::<Vec<_>>();
     assert_eq!(read(stream.range(StreamId::MIN, StreamId::MAX)), expected);
     let mut backwards = read(stream.range_back(StreamId::MIN, StreamId::MAX));
     backwards.reverse();
@@ -191,11 +191,13 @@ fn an_approximate_trim_deletes_whole_chunks_up_to_a_limit() {
 #[test]
 fn entries_that_a_group_needs_stay_or_are_forgotten_by_it() {
     let mut stream = stream_of(10);
-    assert!(stream.add_group(b"g", Group::new(id(6), None)) && !stream.add_group(b"g", Group::default()));
+    assert!(
+        stream.add_group(b"g", ConsumerGroup::new(id(6), None)) && !stream.add_group(b"g", ConsumerGroup::default())
+    );
     let mut group = stream.group_mut(b"g").expect("it was added");
     let (alice, is_new) = group.create_consumer(b"alice", 5);
     assert!(is_new && group.create_consumer(b"alice", 6) == (alice, false));
-    [2, 4].iter().for_each(|ms| group.assign(id(*ms), Pending { time: 7, count: 1, consumer: alice }));
+    [2, 4].iter().for_each(|ms| group.assign(id(*ms), PendingEntry { time: 7, count: 1, consumer: alice }));
     drop(group);
     let trim = |max_len, references| Trim { bound: Bound::Len(max_len), is_approximate: false, limit: 0, references };
     assert_eq!(stream.trim(&trim(0, References::Acknowledged)).deleted, 4);
@@ -209,12 +211,12 @@ fn entries_that_a_group_needs_stay_or_are_forgotten_by_it() {
 #[test]
 fn a_pending_entry_has_one_consumer_and_leaves_with_it() {
     let mut stream = BigStream::default();
-    stream.add_group(b"g", Group::default());
+    stream.add_group(b"g", ConsumerGroup::default());
     let empty = stream.memory();
     let mut group = stream.group_mut(b"g").expect("it was added");
     let (alice, bob) = (group.create_consumer(b"alice", 1).0, group.create_consumer(b"bob", 1).0);
-    (1..=20).for_each(|ms| group.assign(id(ms), Pending { time: 1, count: 1, consumer: alice }));
-    group.assign(id(3), Pending { time: 2, count: 2, consumer: bob });
+    (1..=20).for_each(|ms| group.assign(id(ms), PendingEntry { time: 1, count: 1, consumer: alice }));
+    group.assign(id(3), PendingEntry { time: 2, count: 2, consumer: bob });
     assert_eq!((group.consumer(alice).pending.len(), group.consumer(bob).pending.len()), (19, 1));
     assert_eq!(group.release(id(3)).map(|pending| pending.consumer), Some(bob));
     assert_eq!(group.delete_consumer(b"alice"), Some(19));
@@ -239,7 +241,7 @@ proptest! {
     ) {
         let steps: Vec<GroupStep> = steps;
         let mut stream = BigStream::default();
-        stream.add_group(b"g", Group::default());
+        stream.add_group(b"g", ConsumerGroup::default());
         let empty = stream.memory();
         let mut model: BTreeMap<StreamId, (i64, u8)> = BTreeMap::new();
         for (what, at, time, name) in steps {
@@ -247,7 +249,7 @@ proptest! {
             match what {
                 0..8 => {
                     let consumer = group.create_consumer(&[name], 0).0;
-                    group.assign(id(at), Pending { time, count: 1, consumer });
+                    group.assign(id(at), PendingEntry { time, count: 1, consumer });
                     model.insert(id(at), (time, name));
                 }
                 8..11 => {
@@ -280,13 +282,13 @@ proptest! {
 #[test]
 fn a_copy_counts_the_memory_that_its_own_groups_have() {
     let mut stream = BigStream::default();
-    stream.add_group(b"g", Group::default());
+    stream.add_group(b"g", ConsumerGroup::default());
     let mut group = stream.group_mut(b"g").expect("it was added");
     (0..5).for_each(|number| _ = group.create_consumer(format!("{number}").as_bytes(), 1));
     group.delete_consumer(b"3");
     drop(group);
     let mut copy = stream.copy();
-    assert_eq!(copy.group(b"g").map(Group::consumer_count), Some(4));
+    assert_eq!(copy.group(b"g").map(ConsumerGroup::consumer_count), Some(4));
     assert!(copy.memory() <= stream.memory());
     for stream in [&mut stream, &mut copy] {
         stream.remove_group(b"g");
@@ -308,7 +310,7 @@ fn memory_per_entry_is_close_to_the_packed_bytes() {
 #[test]
 fn the_lag_is_known_while_nothing_was_deleted_in_between() {
     let mut stream = stream_of(5);
-    let group = |last: u64, read| Group::new(id(last), read);
+    let group = |last: u64, read| ConsumerGroup::new(id(last), read);
     assert_eq!(stream.lag(&group(0, None)), Some(5));
     assert_eq!(stream.lag(&group(5, None)), Some(0));
     assert_eq!(stream.lag(&group(3, None)), None);

@@ -13,7 +13,7 @@ pub(crate) struct StreamEntry<'a> {
 }
 
 /// An iterator over entries in a range of IDs, in one direction.
-pub(crate) struct Walk<'a> {
+pub(crate) struct EntryWalk<'a> {
     chunks: ordered_map::Range<'a, StreamId, Chunk>,
     current: Option<Position<'a>>,
     start: StreamId,
@@ -29,7 +29,7 @@ struct Position<'a> {
     at: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> EntryWalk<'a> {
     /// Creates an iterator over entries of chunks that are ordered by the IDs of their first entries.
     pub(super) fn new(
         chunks: &'a OrderedMap<StreamId, Chunk>,
@@ -43,7 +43,7 @@ impl<'a> Walk<'a> {
             None => start,
         };
         let chunks = if start <= end { chunks.range(first..=end) } else { chunks.range(StreamId::MIN..StreamId::MIN) };
-        let mut walk = Walk { chunks, current: None, start, end, backwards };
+        let mut walk = EntryWalk { chunks, current: None, start, end, backwards };
         walk.enter();
         walk
     }
@@ -59,7 +59,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl<'a> Iterator for Walk<'a> {
+impl<'a> Iterator for EntryWalk<'a> {
     type Item = StreamEntry<'a>;
 
     fn next(&mut self) -> Option<StreamEntry<'a>> {
