@@ -10,7 +10,6 @@ use crate::spec::CommandTable;
 pub(crate) mod bitmap;
 mod condition;
 pub(crate) mod connection;
-mod difference;
 mod elements;
 #[cfg(test)]
 mod file_tests;
@@ -34,6 +33,7 @@ pub(crate) mod scan_elements;
 pub(crate) mod scripting;
 pub(crate) mod server;
 pub(crate) mod set;
+mod set_difference;
 pub(crate) mod sorted_set;
 pub(crate) mod stream;
 pub(crate) mod string;

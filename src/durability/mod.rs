@@ -3,20 +3,20 @@
 //! One thread, `files`, does all of it, so that no call waits for a disk. Commands place orders
 //! ([`Persistence`](crate::persist::Persistence)); the thread checks the settings when they change.
 
-mod beside;
+mod async_load;
 mod consumers;
 mod deadlines;
-mod due;
 mod full_sync;
 mod load;
 mod log;
 mod log_file;
 mod log_load;
-mod missing;
 #[cfg(test)]
 pub(crate) mod probe;
 mod progress;
+mod psync_from_aof;
 mod save;
+mod save_points;
 mod take_over;
 mod worker;
 
@@ -29,8 +29,8 @@ use tokio::sync::{oneshot, watch};
 use tracing::{info, warn};
 
 use crate::dispatch::{Handlers, texts};
-use crate::durability::due::Due;
 use crate::durability::load::Duplicates;
+use crate::durability::save_points::Due;
 use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::dispatch::Handlers;
-use crate::durability::due::Due;
+use crate::durability::save_points::Due;
 use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use crate::dispatch::{Handlers, texts};
-use crate::durability::due::Due;
 use crate::durability::load::{Adding, Duplicates};
+use crate::durability::save_points::Due;
 use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::dispatch::Handlers;
-use crate::durability::due::Due;
 use crate::durability::log_file::LogFile;
+use crate::durability::save_points::Due;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
 

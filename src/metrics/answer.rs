@@ -19,11 +19,11 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::info::Peer;
+use crate::metrics::auth::{METRICS, PAGE, PageVisitor, Refusal, releaser};
 use crate::metrics::exposition::{self, ExpositionFormat};
 use crate::metrics::page::HTML;
 use crate::metrics::release::{self, Unreleased};
 use crate::metrics::sites::{is_link, is_of_other_page};
-use crate::metrics::visitor::{METRICS, PAGE, PageVisitor, Refusal, releaser};
 use crate::metrics::{Body, Metrics};
 
 /// Path of the event stream that the page follows.

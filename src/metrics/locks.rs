@@ -11,7 +11,7 @@ use crate::client::info::ClientCopy;
 use crate::client::registry::Clients;
 use crate::command::lock::deadlock::CycleLink;
 use crate::command::lock::overview::{ShownHolder, ShownLock, ShownWaiter};
-use crate::metrics::shown::{name, short_name};
+use crate::metrics::escape::{name, short_name};
 use crate::observe::handovers::Handover;
 
 /// Number of bytes of a key that are shown.

@@ -10,19 +10,19 @@
 //! seconds, and neither accepted connections nor commands wait for figures that are only shown.
 
 mod answer;
+mod auth;
+mod auth_rate_limit;
 mod body;
+mod escape;
 mod exposition;
 mod figures;
 mod followers;
-mod guesses;
 mod locks;
 mod names;
 mod page;
 mod release;
-mod shown;
 mod sites;
 mod state;
-mod visitor;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -38,11 +38,11 @@ pub(crate) use answer::Visit;
 pub(crate) use body::Body;
 
 use crate::dispatch::Handlers;
+use crate::metrics::auth::PageVisitor;
+use crate::metrics::auth_rate_limit::Guesses;
 use crate::metrics::figures::{InfoFigures, Point};
 use crate::metrics::followers::Followers;
-use crate::metrics::guesses::Guesses;
 use crate::metrics::page::Page;
-use crate::metrics::visitor::PageVisitor;
 use crate::namespace::Namespace;
 
 /// Number of seconds that a page shows.

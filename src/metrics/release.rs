@@ -23,11 +23,11 @@ use tokio::time::timeout;
 
 use crate::client::caller::Caller;
 use crate::client::info::Peer;
-use crate::command::lock::named::{Absence, NamedHolder};
+use crate::command::lock::holder_id::{Absence, NamedHolder};
 use crate::dispatch::visit::call_for_visitor;
 use crate::metrics::Metrics;
+use crate::metrics::auth::{Refusal, admit_to_release};
 use crate::metrics::sites::{is_of_no_page, is_of_other_page, only};
-use crate::metrics::visitor::{Refusal, admit_to_release};
 
 /// Path to which a page posts; the browser sends the user's name to no other path by itself.
 pub(super) const PATH: &str = "/release/lock";

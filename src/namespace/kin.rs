@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use crate::namespace::Namespace;
-use crate::namespace::links::LocalLink;
+use crate::namespace::local_replicas::LocalLink;
 
 impl Namespace {
     /// Connects this namespace, a primary, to a replica.

@@ -36,8 +36,8 @@ use crate::net::tenancy::Tenancy;
 use crate::persist::disk::Disk;
 use crate::persist::disk::real::RealDisk;
 use crate::replication::{hand_over, keep_link};
+use crate::runtime::block_on::block_on;
 use crate::runtime::log_queue::LogQueue;
-use crate::runtime::park::block_on;
 use crate::runtime::worker;
 use crate::time::clock::Clock;
 

@@ -4,13 +4,13 @@
 //! connection continues to read, as Redis does, because many clients send a whole pipeline before they read; the
 //! pending output is limited by `client-output-buffer-limit` and by the total of all clients (`Backlog`).
 
+mod close;
 mod exchange;
 mod feed;
-mod follow;
-mod leave;
-mod life;
 mod limits;
 mod mirror;
+mod refresh;
+mod run;
 
 use std::future::poll_fn;
 use std::io;
@@ -37,9 +37,9 @@ use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers};
 use crate::net::held::HeldOutput;
 use crate::resp::{DecodeError, Output, Reply, RequestLimits};
+use crate::runtime::batched_notify;
 use crate::runtime::executor::yield_to_answered;
 use crate::runtime::panics::caught;
-use crate::runtime::wakes;
 use crate::store::NEVER;
 use crate::upkeep::time_travel;
 
@@ -331,7 +331,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         output.set_limit(0);
         if !self.namespace.log.is_confirmed() {
             self.held.get_or_insert_default().add(output, begin, run.dependence(), &self.namespace.log);
-            wakes::count_batch();
+            batched_notify::count_batch();
         }
         let (log, written) = (&self.namespace.log, &self.client.caller.info.written);
         self.outruns_others = reclaimer.is_behind() && reclaimer.queued() != queued

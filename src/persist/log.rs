@@ -37,7 +37,7 @@ use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
 use crate::persist::log::waiting::ConfirmationWaiters;
-use crate::runtime::wakes::{self, Deferred};
+use crate::runtime::batched_notify::{self, Deferred};
 use crate::store::{ChangeLog, HeldLock, lock_text};
 
 /// Number of bytes that a reader may be behind before it loses its place, or clients wait for it.
@@ -204,7 +204,7 @@ impl Log {
     /// ready tasks, as its replies wait for the same confirmation.
     fn wake(&self, records: &mut Records) {
         if records.flushed.is_some() || self.appended.has_sleeping() {
-            let is_deferred = !self.is_confirmed() && wakes::defer(&self.appended);
+            let is_deferred = !self.is_confirmed() && batched_notify::defer(&self.appended);
             if !is_deferred {
                 let flushed = records.flushed.and_then(|number| records.readers[number].as_mut());
                 if let Some(place) = flushed {

@@ -23,7 +23,7 @@ use crate::config::HostPort;
 use crate::dispatch::Handlers;
 use crate::durability::{Received, TakeOver, copy};
 use crate::namespace::Namespace;
-use crate::namespace::links::LocalLink;
+use crate::namespace::local_replicas::LocalLink;
 use crate::namespace::role::{LinkConnection, LinkState};
 use crate::persist::LogReader;
 use crate::persist::disk::Disk;

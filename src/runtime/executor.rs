@@ -26,8 +26,8 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+use crate::runtime::batched_notify;
 use crate::runtime::panics::{Panics, caught};
-use crate::runtime::wakes;
 
 /// Number of polls after which the pump lets timers, the sweeper and new connections run.
 const POLLS_PER_ROUND: usize = 32;
@@ -295,7 +295,7 @@ pub(crate) fn hand_over() {
     if let Some(queue) = CURRENT.with_borrow(Option::clone) {
         queue.start_pump();
     }
-    wakes::leave_worker();
+    batched_notify::leave_worker();
     // The new thread has taken over when it runs this task; until then the old one would take back its work.
     let (taken, over) = mpsc::channel();
     runtime.spawn(async move { taken.send(()) });

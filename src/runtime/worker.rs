@@ -9,7 +9,7 @@ use std::thread;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::runtime::wakes;
+use crate::runtime::batched_notify;
 
 /// Starts `count` worker threads, or one for every two cores when `count` is 0; returns their runtimes.
 ///
@@ -33,7 +33,7 @@ pub fn start(count: usize) -> io::Result<Vec<Handle>> {
 pub fn runtime(number: usize) -> io::Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).thread_name(format!("worker-{number}")).enable_all();
-    builder.on_thread_park(wakes::before_worker_waits).build()
+    builder.on_thread_park(batched_notify::before_worker_waits).build()
 }
 
 fn start_one(number: usize) -> io::Result<Handle> {

@@ -8,8 +8,8 @@ use crate::store::entry::Entry;
 use crate::store::fences::Retired;
 use crate::store::hold::ExclusiveHold;
 use crate::store::key::{Key, SHARDS};
+use crate::store::keyspace::Store;
 use crate::store::reclaim::{Contents, Unvisited};
-use crate::store::root::Store;
 use crate::store::value::{RecordPart, WalkProgress};
 use crate::store::walk::{Beside, Entries, Visitor, WalkSink, visit_elements};
 

@@ -6,7 +6,7 @@ use crate::client::caller::Caller;
 use crate::client::info::ClientCopy;
 use crate::client::registry::QueuePlace;
 use crate::client::staged::LockDemand;
-use crate::command::lock::ask::{Ask, has_permits};
+use crate::command::lock::args::{Ask, has_permits};
 use crate::command::lock::deadlock::{self, Prospect};
 use crate::command::lock::replicated::reply_when_acknowledged;
 use crate::command::string::{SET, SET_EX};

@@ -19,8 +19,8 @@ use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::client::info::{ClientCopy, ClientInfo, LockName};
-use crate::command::lock::ask::Ask;
-use crate::command::lock::shown::shown_key;
+use crate::command::lock::args::Ask;
+use crate::command::lock::error_text::shown_key;
 use crate::config::OnDeadlock;
 use crate::dispatch::Call;
 use crate::store::{HeldLock, Key, LockMode, LockRecord, LockWaiter};

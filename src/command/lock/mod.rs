@@ -7,17 +7,17 @@
 //! change marks it as ready, and the end of the call, or the sweeper, executes the waiting call.
 
 mod acquire;
-mod ask;
+mod args;
 pub(crate) mod deadlock;
-mod held;
+mod error_text;
+#[cfg(feature = "metrics")]
+pub(crate) mod holder_id;
 mod inspect;
 #[cfg(feature = "metrics")]
-pub(crate) mod named;
-#[cfg(feature = "metrics")]
 pub(crate) mod overview;
+mod release;
 mod replicated;
 mod resume;
-mod shown;
 
 use crate::dispatch::Command;
 use crate::spec::{
@@ -81,7 +81,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             string("text").token("META").optional().about(META),
         ])
         .docs("0.1.0", SEVERAL_COST, "Acquires several locks at once, or queues for all of them, and returns their fencing tokens."),
-    Command::new("LOCK.RENEW", held::renew, WRITE | FAST, Group::Lock)
+    Command::new("LOCK.RENEW", release::renew, WRITE | FAST, Group::Lock)
         .effect(Effect::Deadlines)
         .args(&[
             key("key", RW | ACCESS | UPDATE).about(KEY),
@@ -89,15 +89,15 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("milliseconds").token("PX").about("The new TTL in milliseconds, from now on."),
         ])
         .docs("0.1.0", "O(1)", "Sets the TTL of a lock that is held with a token."),
-    Command::new("LOCK.RELEASE", held::release, WRITE | FAST, Group::Lock)
+    Command::new("LOCK.RELEASE", release::release, WRITE | FAST, Group::Lock)
         .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | DELETE).about(KEY), string("token").about(TOKEN)])
         .docs("0.1.0", "O(1)", "Releases a lock that is held with a token: the first client in the queue gets it."),
-    Command::new("LOCK.FENCE", held::fence, WRITE | FAST, Group::Lock)
+    Command::new("LOCK.FENCE", release::fence, WRITE | FAST, Group::Lock)
         .effect(Effect::Values)
         .args(&[key("key", RO | ACCESS).about(KEY), string("token").about(TOKEN)])
         .docs("0.1.0", "O(1)", "Returns the fencing token of a lock that is held with a token."),
-    Command::new("LOCK.RESIZE", held::resize, WRITE | FAST | NO_ENGINE, Group::Lock)
+    Command::new("LOCK.RESIZE", release::resize, WRITE | FAST | NO_ENGINE, Group::Lock)
         .effect(Effect::Values)
         .args(&[
             key("key", RW | ACCESS | UPDATE).about("The semaphore, which is a string key."),

@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
-use crate::command::difference::{RemovedMembers, others_cost_less};
 use crate::command::elements::{reply_item, store_result};
 use crate::command::multi_pop::read_numkeys;
 use crate::command::set::members::{reply_set, rules};
+use crate::command::set_difference::{RemovedMembers, others_cost_less};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};

@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use crate::command::difference::{RemovedMembers, others_cost_less};
 use crate::command::elements::store_result;
+use crate::command::set_difference::{RemovedMembers, others_cost_less};
 use crate::command::sorted_set::elements::{growth, reply_elements};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;

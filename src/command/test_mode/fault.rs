@@ -12,7 +12,7 @@ use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::namespace::Namespace;
-use crate::namespace::links::LocalLink;
+use crate::namespace::local_replicas::LocalLink;
 use crate::resp::Reply;
 use crate::spec::{Arg, CommandSpec, Group, block, integer, one_of, string, token};
 use crate::store::View;

@@ -12,8 +12,8 @@ use tracing::warn;
 use crate::client::outbox::{ENDS, EVICTED, NUDGE, OVERFLOW, PUSHED};
 use crate::net::buffers::READ_LEN;
 use crate::net::connection::{Connection, Exchange};
+use crate::runtime::batched_notify;
 use crate::runtime::executor::has_no_other_task;
-use crate::runtime::wakes;
 
 /// Number of bytes of pushed frames that are moved to the output at a time; the rest stays shared.
 const PUSH_PORTION: usize = 64 * 1024;
@@ -162,7 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     let held = self.held.get_or_insert_default();
                     // The last connection that is ready does the work that its reply and those of the others wait for.
                     if has_no_other_task() && held.is_held(&buffers.output, log) {
-                        wakes::run_deferred();
+                        batched_notify::run_deferred();
                     }
                     held.writable(&buffers.output, log, client, cx.waker())
                 };

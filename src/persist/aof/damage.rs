@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use memchr::memmem;
 
 use crate::persist::aof::block::{ANNOTATION_MAX, HEADER_START, ReadHeader, RunningChecksum, parse_header};
-use crate::persist::aof::input::FileInput;
+use crate::persist::aof::reader::FileInput;
 
 /// Number of bytes that are searched at a time.
 const SEARCHED_LEN: usize = 256 * 1024;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
-use crate::persist::aof::tail::{CutTail, cut_tail};
+use crate::persist::aof::truncate::{CutTail, cut_tail};
 use crate::persist::disk::simulated::faults::{DiskFailure, DiskFaults, PlannedFaults};
 use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::simulated::{LifeEnd, SimulatedDisk};

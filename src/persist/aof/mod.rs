@@ -8,20 +8,20 @@ mod directory_tests;
 mod error;
 mod frames;
 mod handle;
-mod input;
 mod manifest;
-mod moment;
 mod policy;
 mod range;
 #[cfg(test)]
 mod range_tests;
+mod reader;
 mod segment;
 #[cfg(test)]
 mod segment_tests;
 #[cfg(test)]
 mod simulation_tests;
 mod sync;
-mod tail;
+mod timestamp;
+mod truncate;
 mod writer;
 #[cfg(test)]
 mod writer_tests;
@@ -37,13 +37,13 @@ pub(crate) use handle::NeedsRewrite;
 #[cfg(feature = "internals")]
 pub(crate) use manifest::Manifest;
 pub(crate) use manifest::PartType;
-pub(crate) use moment::{Moment, read_clocks};
 pub(crate) use policy::{Annotations, AofOptions, FsyncPolicy};
 pub(crate) use range::{LogRange, WrittenFiles, read_range};
 #[cfg(test)]
 pub(crate) use segment::Piece;
 pub(crate) use segment::{SegmentReader, Tail, Verdict};
-pub(crate) use tail::cut_tail;
+pub(crate) use timestamp::{Moment, read_clocks};
+pub(crate) use truncate::cut_tail;
 #[cfg(test)]
 pub(crate) use writer::WriterStep;
 pub(crate) use writer::{Start, Writer, spawn};

@@ -24,7 +24,7 @@ use crate::persist::aof::block::{
 };
 use crate::persist::aof::damage;
 use crate::persist::aof::frames::{self, LogFrame};
-use crate::persist::aof::input::FileInput;
+use crate::persist::aof::reader::FileInput;
 use crate::persist::disk::Disk;
 
 /// Approximate number of bytes of commands without a header that are returned at once.

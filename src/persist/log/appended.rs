@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::runtime::wakes::Deferred;
+use crate::runtime::batched_notify::Deferred;
 
 /// Function that does the work of a reader; returns false if the reader has a thread of its own.
 pub(crate) type Flush = Arc<dyn Fn() -> bool + Send + Sync>;

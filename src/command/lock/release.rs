@@ -1,7 +1,7 @@
 //! Commands on a held lock: LOCK.RENEW, LOCK.RELEASE, LOCK.FENCE and LOCK.RESIZE.
 
 use crate::command::lock::acquire::record;
-use crate::command::lock::ask::{read_deadline, read_permits};
+use crate::command::lock::args::{read_deadline, read_permits};
 use crate::command::string::SET;
 use crate::command::ttl::EXPIRE;
 use crate::dispatch::Call;

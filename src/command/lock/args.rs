@@ -2,8 +2,8 @@
 
 use smallvec::{SmallVec, smallvec};
 
+use crate::command::lock::error_text::shown_key;
 use crate::command::lock::replicated::read_replicas;
-use crate::command::lock::shown::shown_key;
 use crate::command::timeout::read_timeout;
 use crate::command::ttl::{Amount, Unit};
 use crate::dispatch::Call;

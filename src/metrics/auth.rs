@@ -12,7 +12,7 @@ use crate::client::caller::Caller;
 use crate::client::info::Peer;
 use crate::dispatch::denials::record_refused_visit;
 use crate::dispatch::plan::find;
-use crate::metrics::guesses::Guesses;
+use crate::metrics::auth_rate_limit::Guesses;
 use crate::namespace::Namespace;
 use crate::resp::RequestBuffer;
 use crate::spec::{Names, Renames};
