@@ -19,7 +19,7 @@ PATIENCE_S = 60
 class Chromium:
     """A browser with one page; used in a with statement."""
 
-    def __init__(self, width=1200, height=900, dark=False):
+    def __init__(self, width=1200, height=900, dark=False, scale=2):
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         (theirs, self.sender), (self.receiver, mine) = os.pipe(), os.pipe()
 
@@ -43,7 +43,8 @@ class Chromium:
         self.tell('Page.enable')
         self.tell('Runtime.enable')
         self.tell('Log.enable')
-        self.tell('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=2, mobile=False)
+        self.scale = scale
+        self.resize(width, height)
         scheme = {'name': 'prefers-color-scheme', 'value': 'dark' if dark else 'light'}
         self.tell('Emulation.setEmulatedMedia', features=[scheme])
 
@@ -105,6 +106,11 @@ class Chromium:
         """Answers the next questions for a user with these names and passwords, and cancels later ones."""
         self.answers = list(users)
         self.tell('Fetch.enable', handleAuthRequests=True, patterns=[{'urlPattern': '*/release/*'}])
+
+    def resize(self, width, height):
+        """Makes the window as large as this."""
+        size = {'width': width, 'height': height, 'deviceScaleFactor': self.scale, 'mobile': False}
+        self.tell('Emulation.setDeviceMetricsOverride', **size)
 
     def go(self, url):
         """Opens a page."""

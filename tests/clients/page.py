@@ -1,14 +1,13 @@
-"""Looks at the page of the metrics port in headless Chromium: what it shows of locks, and that it releases one only when
-a user has confirmed it and the server allows it.
+"""Looks at the page of the metrics port in headless Chromium: what it shows of locks, how it fits on screens and phones,
+and that it releases a lock only when a user has confirmed it and the server allows it.
 
-    KEYLATCH_SERVERS=host:port:pid KEYLATCH_METRICS_PORT=port page.py [FOLDER]
+    KEYLATCH_SERVERS=host:port:pid KEYLATCH_METRICS_PORT=port page.py
 
-With a folder it writes the pictures of the documentation there instead (assets/locks-*.png), beside a server in test mode,
-and needs Pillow: KEYLATCH_TEST_MODE=yes KEYLATCH_METRICS_PORT=port servers.py BINARY 1 page.py FOLDER
+pictures.py shows the same locks in the documentation.
 """
 
 import os
-import sys
+import re
 import threading
 import time
 
@@ -20,11 +19,14 @@ HOST, PORT = os.environ['KEYLATCH_SERVERS'].split(':')[:2]
 METRICS_PORT = int(os.environ['KEYLATCH_METRICS_PORT'])
 PAGE = f'http://127.0.0.1:{METRICS_PORT}/'
 HOSTILE = '<img src=x onerror="document.title=1">'
+LONG = 'lock:' + 'a-name-of-a-hundred-bytes-' * 4
+# From screens to phones.
+WIDTHS = (1280, 1000, 800, 500, 390)
 
 
-def client(name):
+def client(name, host=HOST, port=PORT):
     """Returns a connection with a name."""
-    connected = redis.Redis(HOST, int(PORT), single_connection_client=True, client_name=name, socket_timeout=None)
+    connected = redis.Redis(host, int(port), single_connection_client=True, client_name=name, socket_timeout=None)
     connected.ping()
     return connected
 
@@ -130,13 +132,86 @@ def check_order(browser):
     browser.wait_for(f'{first}.includes("lock:report")')
 
 
-def check_release(browser, waiters):
-    """Checks the button: it is there when the settings say so, asks first, and needs the user's password."""
+def check_saved(browser):
+    """Checks what is said of a server that may save its data."""
+    admin, said = redis.Redis(HOST, int(PORT)), 'at("server").innerText'
+    assert 'saved' not in browser.run(said), 'it saves nothing'
+    admin.config_set('save', '3600 1')
+    browser.wait_for(f'{said}.includes("not saved since the start")')
+    admin.bgsave()
+    browser.wait_for(f'/ saved [0-9].* ago/.test({said})')
+    admin.config_set('save', '')
+
+
+def release_button(key):
+    """Returns the expression of the button beside a lock."""
+    return f'{row(key)}.rows[0].querySelector("button.danger")'
+
+
+def let_release(browser):
     admin = redis.Redis(HOST, int(PORT))
     admin.execute_command('ACL', 'SETUSER', 'ops', 'on', '>right', '+@admin', '+lock.release', '~*')
     admin.config_set('metrics-release-user', 'ops')
-    button = f'{row("lock:report")}.rows[0].querySelector("button.danger")'
-    browser.wait_for(button + ' !== null')
+    browser.wait_for(release_button('lock:report') + ' !== null')
+
+
+# The elements and texts that are cut off, or reach beyond the box that they are in.
+CUT = """(() => {
+  const wide = [...document.querySelectorAll('body *')].filter(node => node.clientWidth
+    && node.scrollWidth > node.clientWidth && getComputedStyle(node).overflowX !== 'visible');
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), beyond = [];
+  for (let text; (text = texts.nextNode());) {
+    const box = text.parentElement.closest('.tile, section'), range = document.createRange();
+    range.selectNodeContents(text);
+    const right = box ? box.getBoundingClientRect().right : innerWidth;
+    if (text.parentElement.checkVisibility() && range.getBoundingClientRect().right > right + 1) beyond.push(text);
+  }
+  return [...wide, ...beyond].map(node => `${node.nodeName} ${node.textContent.trim().slice(0, 60)}`);
+})()"""
+
+
+def is_seen(node):
+    """Returns the expression of whether an element is where a reader sees it, not beside the window or its table."""
+    return (f'(() => {{ const node = {node}; node.scrollIntoView({{ block: "center" }}); '
+            'const box = node.getBoundingClientRect(); '
+            'return box.width > 0 && box.left >= 0 && box.right <= innerWidth '
+            '&& node.contains(document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2)); })()')
+
+
+def check_widths(browser):
+    """Checks that the page fits on a screen and on a phone, also with locks that are unfolded."""
+    holder = f'{row("lock:report")}.rows[0].querySelector("[data-column=Holder]")'
+    unfolded = f'{row("lock:catalogue")}.rows[1].querySelector("table")'
+    for width in WIDTHS:
+        browser.resize(width, 900)
+        browser.wait_for(f'innerWidth === {width}')
+        browser.run('show()')
+        whole = browser.run('document.documentElement.scrollWidth')
+        assert whole <= width, (width, whole)
+        cut = browser.run(CUT)
+        assert not cut, (width, cut)
+        nodes = [holder, release_button('lock:report'), f'{unfolded}.tBodies[0].rows[2].cells[0]',
+                 f'{unfolded}.querySelectorAll("button.danger")[2]']
+        unseen = [node for node in nodes if not browser.run(is_seen(node))]
+        assert not unseen, (width, unseen)
+        assert 'worker-1' in browser.run(f'{holder}.innerText')
+        assert LONG in text(browser, LONG)
+
+
+def check_labels(browser):
+    """Checks that each button says what it does, to those who hear the page, too."""
+    label = 'node => (node.getAttribute("aria-label") ?? node.textContent).trim()'
+    labels = browser.run(f'[...document.querySelectorAll("button")].map({label})')
+    assert all(labels), labels
+    releases = browser.run(f'[...document.querySelectorAll("#locks button.danger")].map({label})')
+    assert any(re.fullmatch('Release lock:report, held by client [0-9]+', one) for one in releases), releases
+    assert all(re.fullmatch('(?s)Release .+, held by .+', one) for one in releases), releases
+
+
+def check_release(browser, waiters):
+    """Checks the button: it asks first, and needs the user's password."""
+    admin = redis.Redis(HOST, int(PORT))
+    button = release_button('lock:report')
     held = lambda: admin.execute_command('LOCK.FENCE', 'lock:report', 'secret-1')
     fence = held()
 
@@ -191,36 +266,24 @@ def check_other_sites(browser):
 def check():
     here = scene()
     hostile = redis.Redis(HOST, int(PORT))
+    acquire(hostile, LONG, 'secret-l', 'PX', 600_000, 'META', 'words of a purpose ' * 8)
+    hostile.set('plain', 'secret-s', nx=True, px=600_000)
+    here.append(Waiter('a-client-whose-name-is-a-rather-long-one-as-well', 'plain', 'PX', 600_000))
     acquire(hostile, HOSTILE, 'secret-h', 'PX', 600_000, 'META', HOSTILE + '\n\nevent: state')
     waiters = [one for one in here if isinstance(one, Waiter) and 'lock:report' in one.request]
     with Chromium() as browser:
         check_sections(browser)
         check_order(browser)
+        check_saved(browser)
+        let_release(browser)
+        check_labels(browser)
+        check_widths(browser)
         check_release(browser, waiters)
         check_other_sites(browser)
         thrown = [event for event in browser.events if 'exceptionDetails' in event or 'Content Security Policy' in event]
         assert not thrown, thrown
-    print('the page: locks of every kind, hand-overs, a release that is confirmed, in Chromium')
-
-
-def take_pictures(folder):
-    from PIL import Image  # needed for the pictures alone
-    admin = redis.Redis(HOST, int(PORT))
-    here = scene(lambda seconds: admin.execute_command('TEST.TIME', 'ADVANCE', seconds * 1000))
-    admin.execute_command('ACL', 'SETUSER', 'ops', 'on', '>right', '+@admin', '+lock.release', '~*')
-    admin.config_set('metrics-release-user', 'ops')
-    for name in ('light', 'dark'):
-        with Chromium(width=1200, height=1200, dark=name == 'dark') as browser:
-            browser.go(PAGE)
-            browser.wait_for('document.querySelectorAll("#locks > tbody").length >= 4')
-            unfold(browser, 'lock:catalogue')
-            browser.wait_for(f'{row("lock:catalogue")}.innerText.includes("import 2")')
-            browser.run('scrollTo(0, 0)')
-            path = os.path.join(folder, f'locks-{name}.png')
-            browser.picture(path, 'document.querySelector("#locks").closest("section")')
-            Image.open(path).convert('RGB').quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
-    print(f'pictures of {len(here)} clients')
+    print('the page: locks of every kind, hand-overs, screens and phones, a release that is confirmed, in Chromium')
 
 
 if __name__ == '__main__':
-    take_pictures(sys.argv[1]) if len(sys.argv) > 1 else check()
+    check()
