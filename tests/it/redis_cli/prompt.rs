@@ -10,17 +10,36 @@ use super::terminal::Terminal;
 use crate::harness::{TestServer, wait_until};
 use crate::skipped;
 
+/// The way to a server: what the prompt shows, and the options.
+struct Road {
+    prompt: String,
+    options: Vec<String>,
+}
+
+impl Road {
+    /// Returns the way to a server by its port.
+    fn to(server: &TestServer) -> Self {
+        let addr = server.addr();
+        Road { prompt: addr.to_string(), options: vec!["-p".into(), addr.port().to_string()] }
+    }
+}
+
 /// Presses keys in both programs, and compares the screens once they end with the text next to the keys, or, after `=`,
-/// equal that text; `HERE` is the server's address. Returns the exit status and the history.
+/// equal that text; `HERE` is the place of the server. Returns the exit statuses and the histories.
 fn compare(server: &TestServer, steps: &[(&str, &str)]) -> (Option<i32>, String) {
+    compare_by(&Road::to(server), steps, || drop(server.client().call("FLUSHALL")))
+}
+
+/// Does the same by some road, with something done between the programs.
+fn compare_by(road: &Road, steps: &[(&str, &str)], between: impl Fn()) -> (Option<i32>, String) {
     let cli = Cli::new();
-    let ours = play(server, &cli.path(), &cli.folder.path().join("ours"), steps);
+    let ours = play(road, &cli.path(), &cli.folder.path().join("ours"), steps);
     if Command::new("redis-cli").arg("--version").output().is_err() {
         skipped::without("redis-cli");
         return (ours.1, ours.2);
     }
-    server.client().call("FLUSHALL");
-    let theirs = play(server, Path::new("redis-cli"), &cli.folder.path().join("theirs"), steps);
+    between();
+    let theirs = play(road, Path::new("redis-cli"), &cli.folder.path().join("theirs"), steps);
     for ((ours, theirs), step) in ours.0.iter().zip(&theirs.0).zip(steps) {
         // Where the terminal echoes Ctrl-C, the prompt overwrites it or follows it.
         assert_eq!(ours.replace("^C", ""), theirs.replace("^C", ""), "{step:?}");
@@ -30,19 +49,13 @@ fn compare(server: &TestServer, steps: &[(&str, &str)]) -> (Option<i32>, String)
 }
 
 /// Returns the screens, the exit status and the history.
-fn play(
-    server: &TestServer,
-    program: &Path,
-    history: &Path,
-    steps: &[(&str, &str)],
-) -> (Vec<String>, Option<i32>, String) {
-    let port = server.addr().port();
-    let mut terminal = Terminal::start(program, &["-p", &port.to_string()], history);
-    let place = format!("127.0.0.1:{port}");
-    terminal.enter("", &format!("{place}>"));
+fn play(road: &Road, program: &Path, history: &Path, steps: &[(&str, &str)]) -> (Vec<String>, Option<i32>, String) {
+    let options: Vec<&str> = road.options.iter().map(String::as_str).collect();
+    let mut terminal = Terminal::start(program, &options, history);
+    terminal.enter("", &format!("{}>", road.prompt));
     let mut screens = Vec::new();
     for (keys, end) in steps {
-        screens.push(terminal.enter(keys, &end.replace("HERE", &place)));
+        screens.push(terminal.enter(keys, &end.replace("HERE", &road.prompt)));
     }
     terminal.press("\x15\x04");
     let status = terminal.status();
@@ -113,6 +126,43 @@ fn messages_end_with_control_c_and_the_prompt_goes_on() {
     assert_eq!(compare(&TestServer::start(), &steps).0, Some(0));
 }
 
+/// Compares a session by a road other than a port without TLS.
+fn compare_session(prompt: String, options: &[&str]) {
+    let road = Road { prompt, options: options.iter().map(|option| (*option).to_owned()).collect() };
+    let steps = [
+        ("ping\r", "PONG\nHERE>"),
+        ("select 2\r", "OK\nHERE[2]>"),
+        ("subscribe ch\r", "3) (integer) 1\n"),
+        ("\x03", "HERE[2]>"),
+        ("\x1b[A", "HERE[2]> subscribe ch [channel ...]"),
+        ("\x15config g\t", "HERE[2]> CONFIG GET parameter [parameter ...]"),
+        ("\x15ping\r", "PONG\nHERE[2]>"),
+    ];
+    let (status, history) = compare_by(&road, &steps, || {});
+    assert_eq!((status, &history[..]), (Some(0), "ping\nselect 2\nsubscribe ch\nping\n"));
+}
+
+#[test]
+fn the_prompt_is_the_same_over_a_unix_socket() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let socket = folder.path().join("socket").display().to_string();
+    let _server = TestServer::start_with(&[("unixsocket", &socket)]);
+    compare_session(format!("redis {socket}"), &["-s", &socket]);
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn the_prompt_is_the_same_over_tls_and_messages_end_with_control_c() {
+    let authority = crate::tls::Authority::new();
+    let server = authority.start("");
+    let port = server.server.addr().port().to_string();
+    let file = |name| authority.path(name).display().to_string();
+    let (ca, certificate, key) = (file("ca.crt"), file("client.crt"), file("client.key"));
+    let identity = ["--cacert", &ca, "--cert", &certificate, "--key", &key];
+    let options = [&["-h", "localhost", "-p", &port, "--tls"][..], &identity].concat();
+    compare_session(format!("localhost:{port}"), &options);
+}
+
 #[test]
 fn control_c_ends_the_program_while_a_command_waits() {
     let (server, cli) = (TestServer::start(), Cli::new());
@@ -139,7 +189,7 @@ fn push_messages_are_shown_between_replies() {
     // The reply to HELLO differs in the client's id.
     let server = TestServer::start();
     let cli = Cli::new();
-    let (screens, ..) = play(&server, &cli.path(), &cli.folder.path().join("ours"), &steps);
+    let (screens, ..) = play(&Road::to(&server), &cli.path(), &cli.folder.path().join("ours"), &steps);
     assert!(screens.last().is_some_and(|screen| screen.contains("-> invalidate: 'k'\n")), "{screens:?}");
 }
 
@@ -163,7 +213,7 @@ fn a_lost_connection_is_made_again_with_its_database() {
         ("get k\r", "\"v\"\nHERE[5]>"),
         ("exi", "HERE[5]> exi"),
     ];
-    play(&server, &cli.path(), &history, &steps);
+    play(&Road::to(&server), &cli.path(), &history, &steps);
     let mode = fs::metadata(&history).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
