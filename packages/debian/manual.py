@@ -1,5 +1,5 @@
 """Makes the man pages and the completion of bash from the binary's own help: `keylatch --help-all`, and
-`keylatch lock --help`.
+`keylatch lock --help`, `copy --help` and `redis-cli --help`.
 
 So the binary carries none of them, and none can be out of date.
 """
@@ -30,6 +30,7 @@ has found the server healthy; otherwise 1.
 .BR keylatch-lock (1),
 .BR redis-cli (1)
 """
+SUBCOMMANDS = ("copy", "lock", "redis-cli")
 LOCK_OPTION = re.compile(r"^ +((?:-\S, )?--\S+)(?: <(\S+)>)? {2,}(\S.*)$")
 LOCK_FOOT = r"""
 .SH EXAMPLES
@@ -123,8 +124,19 @@ def lock_page(binary, version):
     return "\n".join(page) + LOCK_FOOT
 
 
+def options_of(binary, subcommand):
+    """Returns the options of a subcommand that begin with two dashes, as the lines of its help on options name them."""
+    text = subprocess.check_output([binary, subcommand, "--help"], text=True)
+    lines = [line for line in text.splitlines() if re.match(r" +-", line)]
+    names = sorted({name for line in lines for name in re.findall(r"(?<!\S)--[a-z][\w-]*", line)})
+    if len(names) < 8:
+        raise ValueError(f"the help of {subcommand} has another form than this expects")
+    return names
+
+
 def completion(binary):
-    """Returns the completion for bash: names of settings, and values of those that take one of a few words."""
+    """Returns the completion for bash: names of settings, values of those that take one of a few words, and the
+    options of subcommands."""
     options = [option for section in read(binary)[3].values() for option in section]
     names = [f"--{name}" for name, _, _ in options]
     names += ["--healthcheck", "--running", "--help", "--help-all", "--version"]
@@ -134,13 +146,18 @@ def completion(binary):
             cases.setdefault(f"COMPREPLY=($(compgen -W '{value.replace('|', ' ')}' -- \"$word\"))", []).append(name)
         elif value.startswith("<dir"):
             cases.setdefault('COMPREPLY=($(compgen -d -- "$word"))', []).append(name)
-    of_lock = " ".join(name.split(", ")[-1] for name, _, _ in read_lock(binary)[2])
     words = "\n".join(f"        {'|'.join(f'--{name}' for name in each)}) {then} ;;" for then, each in cases.items())
+    own = "\n".join(f"        {name}) options='{' '.join(options_of(binary, name))}' ;;" for name in SUBCOMMANDS)
     return f"""# Completion of keylatch's options for bash.
 _keylatch() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}}
-    if [[ ${{COMP_WORDS[1]}} = lock ]]; then
-        [[ $word != -* ]] || COMPREPLY=($(compgen -W '{of_lock}' -- "$word"))
+    local word=${{COMP_WORDS[COMP_CWORD]}} options=
+    case ${{COMP_WORDS[1]}} in
+{own}
+    esac
+    if [[ $options && $COMP_CWORD -gt 1 ]]; then
+        # Behind -- is the command that keylatch lock runs.
+        [[ $word != -* || " ${{COMP_WORDS[*]:2:COMP_CWORD-2}} " = *' -- '* ]] ||
+            COMPREPLY=($(compgen -W "$options" -- "$word"))
         return
     fi
     case ${{COMP_WORDS[COMP_CWORD - 1]}} in

@@ -44,6 +44,9 @@ source "$files/usr/share/bash-completion/completions/keylatch"
 is "$(completed --daemo)" --daemonize
 is "$(completed --appendonly y)" yes
 is "$(completed lock --conf)" --conflict-exit-code
+is "$(completed lock job -- make --conf)" ''
+is "$(completed copy --d)" --dry-run
+is "$(completed redis-cli --pip)" '--pipe --pipe-timeout'
 rm -r "$files"
 
 export DEBIAN_FRONTEND=noninteractive
