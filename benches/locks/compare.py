@@ -274,7 +274,6 @@ def one_lock(pattern, start, figures):
     locks = [pattern(loop, [server.address], LONG_TTL_S) for _ in range(CROWD)]
     trips = ping(loop, server.address)
     returned(loop, first.acquire())
-    empty = settled(server)
     waits_in_line = pattern is LockAcquire
     loop.requests, began = 0, now()
     for number, lock in enumerate(locks):
@@ -282,7 +281,7 @@ def one_lock(pattern, start, figures):
         loop.start(contender(contest, lock, 0, 0, rounds=1), after=0 if waits_in_line else number * 0.2 / CROWD)
     loop.run(5 if waits_in_line else 1, until=lambda: waits_in_line and loop.requests >= CROWD)
     if waits_in_line:
-        figures.add("crowd", row, "bytes per waiter", (settled(server) - empty) / CROWD)
+        settled(server)
         trips = ping(loop, server.address)
     polled, polling, before = loop.requests, now() - began, loop.requests
     cpu = server.cpu()
@@ -302,35 +301,36 @@ def one_lock(pattern, start, figures):
     finish([server])
 
 
+def holders_of(pattern, loop, server, count):
+    """Returns a holder for each of so many locks, all over one connection."""
+    one, holders = Connection(loop, server.address), []
+    for number in range(count):
+        holders.append(pattern(loop, [], LONG_TTL_S, key=f"{KEY}:{number}"))
+        holders[-1].connections = [one]
+    return holders
+
+
+def acquired(locks):
+    for lock in locks:
+        yield from lock.acquire()
+
+
 def many_locks(pattern, start, figures):
     (server,) = start(pattern)
     waits_in_line = pattern is LockAcquire
     count = CROWD if waits_in_line else POLLING
     loop, row = Loop(), f"{pattern.name}, {count:,} locks"
     contests = [Contest() for _ in range(count)]
-    one = Connection(loop, server.address)
-    holders = []
-    for number in range(count):
-        holder = pattern(loop, [], LONG_TTL_S, key=f"{KEY}:{number}")
-        holder.connections = [one]
-        holders.append(holder)
+    holders = holders_of(pattern, loop, server, count)
     waiters = [pattern(loop, [server.address], LONG_TTL_S, key=f"{KEY}:{number}") for number in range(count)]
     trips = ping(loop, server.address)
-    empty = settled(server)
-
-    def acquire_all():
-        for holder in holders:
-            yield from holder.acquire()
-
-    returned(loop, acquire_all())
-    figures.add("crowd", row, "bytes per lock", (settled(server) - empty) / count)
-    held = settled(server)
+    returned(loop, acquired(holders))
     before = loop.requests
     for number, (contest, waiter) in enumerate(zip(contests, waiters)):
         loop.start(contender(contest, waiter, 0, 0, rounds=1), after=0 if waits_in_line else number * 0.1 / count)
     loop.run(5 if waits_in_line else 1, until=lambda: waits_in_line and loop.requests - before >= count)
     if waits_in_line:
-        figures.add("crowd", row, "bytes per waiter", (settled(server) - held) / count)
+        settled(server)
         trips = ping(loop, server.address)
     cpu, polled = server.cpu(), loop.requests
 
@@ -349,6 +349,26 @@ def many_locks(pattern, start, figures):
     finish([server])
 
 
+def memory(start, figures):
+    """Measures the memory of 10,000 clients that wait for one lock, or for a lock each, besides idle connections."""
+    memory_of_waiters("one lock", 1, start, figures)
+    memory_of_waiters(f"{CROWD:,} locks", CROWD, start, figures)
+
+
+def memory_of_waiters(row, count, start, figures):
+    (server,) = start(LockAcquire)
+    loop = Loop()
+    holders = holders_of(LockAcquire, loop, server, count)
+    waiters = [LockAcquire(loop, [server.address], LONG_TTL_S, key=f"{KEY}:{each % count}") for each in range(CROWD)]
+    returned(loop, acquired(holders))
+    idle, before = settled(server), loop.requests
+    for waiter in waiters:
+        loop.start(waiter.acquire())
+    loop.run(30, until=lambda: loop.requests - before >= CROWD)
+    figures.add("memory", row, "bytes per waiter", (settled(server) - idle) / CROWD)
+    finish([server])
+
+
 def finish(servers):
     for server in servers:
         server.stop()
@@ -358,6 +378,7 @@ SECTIONS = {
     "contention": lambda start, figures, seconds: contention(start, figures, seconds),
     "failures": lambda start, figures, _: (deaths(start, figures), lost_reply(start, figures)),
     "crowd": lambda start, figures, _: crowd(start, figures),
+    "memory": lambda start, figures, _: memory(start, figures),
 }
 
 

@@ -97,17 +97,21 @@ def crowd(figures):
              "p50 / PING": "hand-over p50 / PING",
              "hand-over p99 us": "hand-over p99, us",
              "requests per lock": "requests per lock", "requests/s while it is held": "requests/s while it is held",
-             "server CPU us per lock": "server CPU per lock, us", "bytes per waiter": "bytes per waiter",
-             "bytes per lock": "bytes per lock", "hand-overs": "hand-overs measured"}
+             "server CPU us per lock": "server CPU per lock, us", "hand-overs": "hand-overs measured"}
     rows = figures.rows("crowd")
     lines = [[name, *(figures.get("crowd", row, unit) for row in rows)] for unit, name in units.items()]
     return table(["10,000 clients", *rows], lines)
 
 
+def memory(figures):
+    rows = figures.rows("memory")
+    return table(["10,000 clients wait", *rows], [["bytes each", *(figures.get("memory", row, "bytes per waiter") for row in rows)]])
+
+
 def tables(figures, page):
     """Writes the tables between their marks in the page."""
     text = page.read_text()
-    for name, made in (("contention", contention), ("failures", failures), ("crowd", crowd)):
+    for name, made in (("contention", contention), ("failures", failures), ("crowd", crowd), ("memory", memory)):
         begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         source = f"\nMeasured with {figures.of_section.get(name, '')}.\n"
         head, rest = text.split(begin)

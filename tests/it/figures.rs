@@ -126,7 +126,7 @@ fn the_pages_that_everybody_reads_state_no_ratio_without_its_source() {
 #[test]
 fn the_tables_on_locks_are_those_on_record() {
     let page = Page::read(Path::new("benches/LOCKS.md"));
-    for section in ["contention", "failures", "crowd"] {
+    for section in ["contention", "failures", "crowd", "memory"] {
         let records = lines("benches/locks/figures.tsv");
         let records: Vec<Line> = records.into_iter().filter(|record| record["section"] == section).collect();
         let table = between(&page, section);
