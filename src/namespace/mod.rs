@@ -7,9 +7,7 @@
 mod engine;
 pub(crate) mod failover;
 pub(crate) mod files;
-mod handover;
 pub(crate) mod history;
-mod kin;
 pub(crate) mod local_replicas;
 mod lock_holders;
 pub(crate) mod pending_shutdown;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::registry::{Clients, Unblocked};
-use crate::client::replica::awaited::AwaitedReplicas;
+use crate::client::replica::AwaitedReplicas;
 use crate::client::replica::list::Replicas;
 
 /// Wait of a client for acknowledgements of replicas, which ends when it is dropped.

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep};
 
-use crate::client::replica::one::{Replica, ReplicaState};
-use crate::client::replica::part::SyncPart;
+use crate::client::replica::SyncPart;
+use crate::client::replica::{Replica, ReplicaState};
 use crate::persist::LogReader;
 use crate::resp::Output;
 

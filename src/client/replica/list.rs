@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use crate::client::replica::awaited::{AwaitedReplicas, Waiters};
-use crate::client::replica::one::{Replica, ReplicaState, WantedData};
-use crate::client::replica::part::SyncPart;
+use crate::client::replica::SyncPart;
+use crate::client::replica::{AwaitedReplicas, Waiters};
+use crate::client::replica::{Replica, ReplicaState, WantedData};
 use crate::persist::LogReader;
 use crate::time::clock::Now;
 

@@ -5,14 +5,13 @@ mod edit;
 mod fences;
 mod field_deadlines;
 mod fields;
-mod findings;
 mod holders;
 mod image;
 mod keys;
 mod load;
 mod locks;
 mod publish;
-mod recover;
+mod recount;
 mod totals;
 mod walk;
 
