@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::acl::{Access, Acl};
-use crate::client::info::{Class, ClientCopy, ClientInfo};
+use crate::client::info::{Class, ClientInfo, RemoteClient};
 use crate::client::staged::Staged;
 use crate::persist::Effects;
 use crate::resp::{Protocol, Reply};
@@ -67,7 +67,7 @@ impl Caller {
     /// take effect.
     pub(crate) fn as_lock_holder(&self) -> Arc<dyn LockHolder> {
         match self.staged {
-            Some(_) => Arc::new(ClientCopy::of(&self.info)),
+            Some(_) => Arc::new(RemoteClient::of(&self.info)),
             None => self.info.as_lock_holder(),
         }
     }

@@ -144,7 +144,7 @@ impl<'n> BatchRun<'n> {
     pub(crate) fn plan(&mut self, batch: &Batch, first: usize, db: usize, plan: &mut Plan) {
         plan.make(batch, first, self.env.namespace.names(self.env.config), &self.env.namespace.store);
         if plan.hashes().len() >= PREFETCH_MIN {
-            self.take_gate(|store| store.hold(plan.len()));
+            self.acquire_gate(|store| store.hold(plan.len()));
             self.guard.iter_mut().for_each(|guard| guard.prefetch(db, plan.hashes()));
             if plan.has_elements() {
                 self.prefetch_elements(batch, first, db, plan);
@@ -177,7 +177,7 @@ impl<'n> BatchRun<'n> {
         if let Some(command) = planned.command(*index)
             && self.passes_unchecked(command, request)
         {
-            if !self.enter(command, request, None) {
+            if !self.acquire_gate_for(command, request, None) {
                 return Next::Again;
             }
             client.caller.called = Some(command);
@@ -215,7 +215,7 @@ impl<'n> BatchRun<'n> {
         if let Ok(command) = admitted {
             let is_queued = client.session.transaction.is_some() && command.flags & NO_QUEUE == 0;
             locks = self.locks_of_transaction(client, command, request);
-            if !is_queued && !self.enter(command, request, locks.as_deref()) {
+            if !is_queued && !self.acquire_gate_for(command, request, locks.as_deref()) {
                 client.caller.is_short_of_memory = false;
                 return Next::Again;
             }
@@ -363,7 +363,7 @@ impl<'n> BatchRun<'n> {
     }
 
     fn evict_to_fit(&mut self) -> Eviction {
-        self.take_gate(|store| store.hold(1));
+        self.acquire_gate(|store| store.hold(1));
         let cx = self.cx();
         // Without the gate, the request begins another batch.
         self.guard.as_mut().map_or(Eviction::Enough, |guard| self.env.namespace.evict_to_fit(guard, cx))
@@ -568,7 +568,7 @@ impl<'n> BatchRun<'n> {
                     deferred = end_call(&mut call, &mut self.dependence);
                 }
                 let may_go_on = may_go_on && deferred.is_none() && call.may_go_on(self.stale_at);
-                if !(may_go_on && planned.move_on(index, &mut call)) {
+                if !(may_go_on && planned.advance(index, &mut call)) {
                     break;
                 }
             }
@@ -611,7 +611,7 @@ impl<'n> BatchRun<'n> {
         self.read_time();
         if matches!(self.guard, Some(GateGuard::Exclusive(_))) && !self.env.namespace.store.has_single_worker() {
             self.guard = None; // others have waited long enough
-            self.give_way();
+            self.yield_gate();
         }
         if std::mem::take(&mut client.session.batch_is_over) && !matches!(next, Next::Settle(_)) {
             *next = Next::EndBatch;

@@ -7,7 +7,7 @@ use crate::dispatch::call::CallMode;
 use crate::dispatch::serve::{held_lock, token_at};
 use crate::dispatch::{BlockedRequest, Call, Continuation, Env, Next, Wait};
 use crate::error::{Error, Result};
-use crate::namespace::KeptPlace;
+use crate::namespace::ReservedSlot;
 use crate::resp::{OwnedRequest, Reply};
 use crate::spec::{INSERT, KeyFlags};
 use crate::store::value::{DataType, Type};
@@ -80,21 +80,22 @@ impl Call<'_> {
         } else {
             Box::default()
         };
-        let mut place = repetition.as_ref().map(|Repetition { awaited, heeds_absence, lock, .. }| match lock {
-            Some(place) => BlockedOn::LockQueue(*place),
-            None => BlockedOn::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
-        });
+        let mut place =
+            repetition.as_ref().map(|Repetition { awaited, wake_on_delete: heeds_absence, lock, .. }| match lock {
+                Some(place) => BlockedOn::LockQueue(*place),
+                None => BlockedOn::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
+            });
         let mut caller = self.caller.clone();
         caller.staged = None; // the repeated call is staged anew
         let blocking = match repetition {
-            Some(Repetition { request: other, heeds_absence, lock, retry_at_ms, .. }) => {
+            Some(Repetition { request: other, wake_on_delete: heeds_absence, lock, retry_at_ms, .. }) => {
                 Blocking::Keys(Box::new(BlockedCall {
                     command,
                     request: other.map_or_else(|| shown.clone(), Arc::new),
                     shown: shown.clone(),
                     caller,
                     hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
-                    heeds_absence,
+                    wake_on_delete: heeds_absence,
                     // A staged call is queued once the cluster has it.
                     token: lock.filter(|_| self.caller.staged.is_none()).map(|place| place.token),
                     retry_at_ms,
@@ -122,7 +123,7 @@ pub(crate) struct Repetition {
     /// Type of the value that a key must hold.
     pub(crate) awaited: Type,
     /// True if the call is also made again when a key was deleted.
-    pub(crate) heeds_absence: bool,
+    pub(crate) wake_on_delete: bool,
     /// Time at which the call is made again even if no key has changed, in monotonic milliseconds.
     pub(crate) retry_at_ms: u64,
     /// Place in the queues for locks.
@@ -133,7 +134,7 @@ impl Repetition {
     /// Creates the repetition of a call that is made again when one of its keys has changed and holds a value of this
     /// type.
     pub(crate) fn new(awaited: Type) -> Self {
-        Repetition { request: None, awaited, heeds_absence: false, retry_at_ms: NEVER, lock: None }
+        Repetition { request: None, awaited, wake_on_delete: false, retry_at_ms: NEVER, lock: None }
     }
 }
 
@@ -222,7 +223,11 @@ impl Continuation for Suspended {
         if has_grace && !was_served {
             let QueuePlace { number, token, mode, .. } = place;
             let keys = self.keys().map(|key| key.bytes.into()).collect();
-            return env.namespace.keep_place(self.client, KeptPlace { number, token, mode, db: self.db, keys }, view);
+            return env.namespace.reserve_slot(
+                self.client,
+                ReservedSlot { number, token, mode, db: self.db, keys },
+                view,
+            );
         }
         self.leave_queues(view);
         // The reply is lost, and so is an element that was popped. A lock would stay without a client for its whole

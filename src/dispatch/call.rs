@@ -281,7 +281,7 @@ impl Call<'_> {
 
     /// Puts the call off: it is made again with the whole store locked. It must have changed nothing and not have
     /// replied. For calls that may block.
-    pub(crate) fn put_off(&mut self) {
+    pub(crate) fn retry_exclusive(&mut self) {
         if let Some(next) = self.mode.next() {
             *next = Next::Exclusively;
             self.timer.report_next();
@@ -289,7 +289,7 @@ impl Call<'_> {
     }
 
     /// Returns whether the call was put off, see [`Call::put_off`].
-    pub(super) fn is_put_off(&self) -> bool {
+    pub(super) fn is_retried_exclusive(&self) -> bool {
         matches!(self.mode, CallMode::Client { next: Next::Exclusively, .. })
     }
 

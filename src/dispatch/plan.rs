@@ -48,7 +48,7 @@ impl<'b> PlannedRequests<'b> {
 
     /// Moves a call on to the next request, if that has the same command and its keys can be locked in the same way.
     #[inline]
-    pub(super) fn move_on(self, index: &mut usize, call: &mut Call<'b>) -> bool {
+    pub(super) fn advance(self, index: &mut usize, call: &mut Call<'b>) -> bool {
         let next = *index + 1;
         let Some(request) = self.another(next, call.command) else { return false };
         let hashes = self.hashes_of(next);

@@ -21,11 +21,11 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     let config = call.namespace.settings.current();
     let (flags, us) = (call.command.command.flags, ns / 1000);
     let is_blocked = call.caller.info.flags.is_blocked();
-    if is_blocked || call.is_put_off() {
+    if is_blocked || call.is_retried_exclusive() {
         call.timer.take_back(call.command, ns);
         call.caller.commands -= 1;
     }
-    if call.is_put_off() {
+    if call.is_retried_exclusive() {
         return; // it is recorded when it is made again
     }
     // A read-only script itself has read nothing; the reads of its commands are recorded when these end.

@@ -7,7 +7,7 @@ use tracing::{info, warn};
 
 use crate::dispatch::texts;
 use crate::durability::load::{Adding, Duplicates};
-use crate::durability::take_over::{Received, TakeOver};
+use crate::durability::take_over::{Received, ReplicaLoader};
 use crate::namespace::Namespace;
 use crate::store::{Cx, Origin, Store};
 
@@ -15,12 +15,12 @@ use crate::store::{Cx, Origin, Store};
 struct LoadingTime<'n>(&'n Namespace);
 
 /// A second store of the namespace. Its content is freed in the background when it is dropped.
-struct Beside<'n> {
+struct SecondStore<'n> {
     namespace: &'n Namespace,
     store: Store,
 }
 
-impl TakeOver {
+impl ReplicaLoader {
     /// Replaces all data by a load into a second store, and continues the log where that of the primary was. Returns
     /// the database that is selected there, or `None` if the server's role has changed meanwhile. During the load,
     /// clients are served the present data if it is of the same history, and rejected otherwise.
@@ -44,7 +44,7 @@ impl TakeOver {
         Received { content, path, id, position, term, time, .. }: Received<R>,
     ) -> Result<Option<usize>, String> {
         let namespace = &*self.worker.namespace;
-        let beside = Beside { namespace, store: namespace.store.beside() };
+        let beside = SecondStore { namespace, store: namespace.store.beside() };
         info!("MASTER <-> REPLICA sync: Loading DB in memory");
         let adding = Adding { beside: Some(&beside.store), duplicates: Duplicates::Refuse, keeps_expired: true };
         let swapped = self.worker.load_rdb(&path, content, None, adding).and_then(|loaded| {
@@ -105,7 +105,7 @@ impl Drop for LoadingTime<'_> {
     }
 }
 
-impl Drop for Beside<'_> {
+impl Drop for SecondStore<'_> {
     fn drop(&mut self) {
         let cx = Cx::new(self.namespace.clock.now(), Origin::HOST);
         self.store.exclusive().view(0, cx).clear(true);

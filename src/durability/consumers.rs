@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES_MAX: u32 = 100;
 
 /// The replicas that are sent one snapshot.
-pub(super) struct Consumers<'n> {
+pub(super) struct SnapshotReceivers<'n> {
     namespace: &'n Arc<Namespace>,
     disk: &'n Arc<dyn Disk>,
     consumers: Vec<Consumer>,
@@ -73,11 +73,11 @@ enum Sent {
     Gone,
 }
 
-impl<'n> Consumers<'n> {
+impl<'n> SnapshotReceivers<'n> {
     /// Creates an empty list, with the path of the file for replicas that are behind.
     pub(super) fn new(namespace: &'n Arc<Namespace>, disk: &'n Arc<dyn Disk>, path: PathBuf) -> Self {
         let (consumers, pauses_left) = (Vec::new(), PAUSES_MAX);
-        Consumers { namespace, disk, consumers, len: 0, pauses_left, path, spool: None, has_no_disk: false }
+        SnapshotReceivers { namespace, disk, consumers, len: 0, pauses_left, path, spool: None, has_no_disk: false }
     }
 
     /// Adds a replica, and tells it the position at which the log continues behind the snapshot.

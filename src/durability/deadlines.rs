@@ -12,7 +12,7 @@ use tracing::info;
 use crate::dispatch::Env;
 use crate::dispatch::replay::Replay;
 use crate::durability::worker::FilesWorker;
-use crate::persist::aof::Moment;
+use crate::persist::aof::Timestamp;
 use crate::resp::{write_command, write_select};
 use crate::store::{Cx, HeldLock, Origin, ValueRef, View, lock_text};
 use crate::time::clock::Deadline;
@@ -24,14 +24,14 @@ const BATCH: usize = 1000;
 /// Detector of steps of the wall clock between timestamps noted in order.
 #[derive(Default)]
 pub(super) struct ClockSteps {
-    last: Option<Moment>,
+    last: Option<Timestamp>,
     /// True if the clock was set between any two timestamps.
     pub(super) has_any: bool,
 }
 
 impl ClockSteps {
     /// Notes a timestamp; returns the milliseconds by which the clock was set since the last one.
-    pub(super) fn note(&mut self, moment: Moment) -> i64 {
+    pub(super) fn note(&mut self, moment: Timestamp) -> i64 {
         let step_ms = self.last.as_ref().map_or(0, |last| step_ms(last, &moment));
         self.last = Some(moment);
         self.has_any |= step_ms != 0;
@@ -45,7 +45,7 @@ impl ClockSteps {
 }
 
 /// Returns the milliseconds by which the clock was set between two timestamps.
-pub(super) fn step_ms(last: &Moment, next: &Moment) -> i64 {
+pub(super) fn step_ms(last: &Timestamp, next: &Timestamp) -> i64 {
     let passed_ms = i128::from(next.wall_ms) - i128::from(last.wall_ms);
     let step_ms = if last.is_of_same_boot(next) {
         passed_ms - (i128::from(next.boot_ms) - i128::from(last.boot_ms))
@@ -59,8 +59,8 @@ pub(super) fn step_ms(last: &Moment, next: &Moment) -> i64 {
 }
 
 impl FilesWorker {
-    pub(super) fn moment(&self) -> Moment {
-        Moment::present(&*self.disk, &self.namespace.clock)
+    pub(super) fn moment(&self) -> Timestamp {
+        Timestamp::present(&*self.disk, &self.namespace.clock)
     }
 
     /// Moves the deadlines by the step of the clock since a file was written. The deadlines of a replica stay, and its
@@ -77,7 +77,7 @@ impl FilesWorker {
     }
 
     /// Continues the clock of a replica from the last timestamp of a file, if the time passed since is known.
-    pub(super) fn continue_time(&self, last: Option<&Moment>) {
+    pub(super) fn continue_time(&self, last: Option<&Timestamp>) {
         let present = self.moment();
         if let Some(last) = last.filter(|last| self.namespace.role.is_replica() && last.is_of_same_boot(&present)) {
             self.namespace.continue_time(step_ms(last, &present));
@@ -172,8 +172,8 @@ mod tests {
     use super::*;
     use crate::persist::aof::NO_BOOT;
 
-    fn moment(boot: &str, wall_ms: i64, boot_ms: u64) -> Moment {
-        Moment { boot: boot.into(), wall_ms, boot_ms }
+    fn moment(boot: &str, wall_ms: i64, boot_ms: u64) -> Timestamp {
+        Timestamp { boot: boot.into(), wall_ms, boot_ms }
     }
 
     #[test]

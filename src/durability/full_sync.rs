@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::client::replica::{WaitingReplica, WantedData};
 use crate::dispatch::texts;
-use crate::durability::consumers::{Consumers, PART_LEN};
+use crate::durability::consumers::{PART_LEN, SnapshotReceivers};
 use crate::durability::save::{head, snapshot_options, totals, unfinished};
 use crate::durability::worker::FilesWorker;
 use crate::memory::marked::MarkedBytes;
@@ -59,7 +59,7 @@ impl FilesWorker {
         let (id, disk) = (namespace.tenant.replication_id(), self.disk.clone());
         // No other snapshot is written meanwhile: this thread writes all of them.
         let path = unfinished(&config.dir);
-        let mut consumers = Consumers::new(&namespace, &disk, path.clone());
+        let mut consumers = SnapshotReceivers::new(&namespace, &disk, path.clone());
         for (waiting, reader) in waiting.into_iter().zip(readers) {
             consumers.begin(waiting, reader, &id);
         }
@@ -72,7 +72,7 @@ impl FilesWorker {
     }
 
     /// Sends a snapshot as it is written. Its length is not known in advance, so a mark ends it.
-    fn stream(&self, data: Data<'_>, mut consumers: Consumers<'_>) -> io::Result<u64> {
+    fn stream(&self, data: Data<'_>, mut consumers: SnapshotReceivers<'_>) -> io::Result<u64> {
         let mark = self.namespace.snapshot_mark();
         consumers.send(&format!("$EOF:{mark}\r\n").into())?;
         let mut pending = Vec::with_capacity(2 * PART_LEN);
@@ -90,7 +90,7 @@ impl FilesWorker {
     }
 
     /// Writes a snapshot to a file; returns its length.
-    fn write_for(&self, data: Data<'_>, path: &Path, consumers: &Consumers<'_>) -> io::Result<u64> {
+    fn write_for(&self, data: Data<'_>, path: &Path, consumers: &SnapshotReceivers<'_>) -> io::Result<u64> {
         let output = self.namespace.persistence.begin_file(|| self.disk.create(path))?;
         let written = data.write(&mut |bytes| {
             consumers.check()?;

@@ -18,7 +18,7 @@ use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
 use crate::namespace::history::{HistoryPosition, ID_LEN};
 use crate::persist::Loading;
-use crate::persist::aof::Moment;
+use crate::persist::aof::Timestamp;
 use crate::persist::disk::sync_found;
 use crate::rdb::file::{FileItem, FileReader, ReadOptions, RetiredFence, Usage};
 use crate::resp::parse_int;
@@ -72,7 +72,7 @@ pub(super) struct LoadedKeys {
 /// Content of an RDB file besides its keys.
 pub(super) struct RdbContent<R> {
     /// Time of the cut, if the file has it.
-    pub(super) cut_at: Option<Moment>,
+    pub(super) cut_at: Option<Timestamp>,
     /// The replication ID and offset of the data, if the file has them.
     pub(super) place: Option<HistoryPosition>,
     /// The database that is selected in the replication stream behind the data.
@@ -236,7 +236,7 @@ struct Content {
     /// The database that was selected last.
     db: usize,
     libraries: Vec<Vec<u8>>,
-    cut_at: Option<Moment>,
+    cut_at: Option<Timestamp>,
     /// Replication ID and offset of the data.
     history: Option<String>,
     position: Option<u64>,
@@ -251,7 +251,7 @@ impl Content {
     /// Reads some keys; returns true at the end of the file.
     fn read_batch(
         &mut self,
-        (namespace, present): (&Namespace, &Moment),
+        (namespace, present): (&Namespace, &Timestamp),
         reader: &mut FileReader<'_, impl Read>,
         (store, databases): (&Store, u32),
         batch: &mut Batch,
@@ -279,7 +279,7 @@ impl Content {
                     parse_int(&value).into_iter().for_each(|fence| namespace.lock_holders.continue_after(fence));
                 }
                 FileItem::Aux { key, value } if *key == *CUT_AT => {
-                    self.cut_at = Moment::parse(&value);
+                    self.cut_at = Timestamp::parse(&value);
                     self.step_ms = self.cut_at.as_ref().map_or(0, |cut_at| step_ms(cut_at, present));
                 }
                 FileItem::Aux { key, value } if *key == *STREAM_DB => {

@@ -13,7 +13,7 @@ use crate::durability::save::Saved;
 use crate::durability::worker::FilesWorker;
 use crate::namespace::files::SaveFailure;
 use crate::persist::aof::{
-    Annotations, AofDir, AofError, AofOptions, FsyncPolicy, Stamp, Start, Writer, read_clocks, spawn,
+    Annotations, AofDir, AofError, AofOptions, BlockStamp, FsyncPolicy, Start, Writer, read_clocks, spawn,
 };
 use crate::persist::{Job, LogReader, Order, ReaderPurpose};
 use crate::text::system_text;
@@ -79,7 +79,7 @@ impl FilesWorker {
         let stamp = Box::new(move || {
             let (wall_ms, boot_ms) = read_clocks(&*disk, &namespace.clock);
             let (fence, history) = (namespace.lock_holders.last_fence(), namespace.shared_history());
-            Stamp { wall_ms, boot_ms, fence, history }
+            BlockStamp { wall_ms, boot_ms, fence, history }
         });
         let boot = self.disk.boot_id(&self.namespace.clock).unwrap_or_default();
         let mut writer = Writer::open(dir.clone(), reader, start, &options, &boot, stamp)?;

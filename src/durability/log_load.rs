@@ -16,7 +16,7 @@ use crate::durability::progress::LoadProgress;
 use crate::durability::worker::FilesWorker;
 use crate::namespace::history::HistoryPosition;
 use crate::persist::aof::{
-    AofDir, AofOptions, FsyncPolicy, Moment, PartFile, PartType, SegmentReader, Tail, Verdict, cut_tail,
+    AofDir, AofOptions, FsyncPolicy, PartFile, PartType, SegmentReader, Tail, Timestamp, Verdict, cut_tail,
 };
 use crate::store::{Cx, Origin};
 use crate::text::system_text;
@@ -157,7 +157,7 @@ impl FilesWorker {
             let tail = reader.tail();
             match &tail.last {
                 Some(last) if tail.position.is_some() || part.part.kind == PartType::Base => {
-                    self.move_deadlines(steps.note(Moment::of(last)))?;
+                    self.move_deadlines(steps.note(Timestamp::of(last)))?;
                 }
                 // Redis has appended these commands, at an unknown time.
                 _ => steps.forget(),

@@ -30,7 +30,7 @@ use tracing::{info, warn};
 
 use crate::dispatch::{Handlers, texts};
 use crate::durability::load::Duplicates;
-use crate::durability::save_points::Due;
+use crate::durability::save_points::SaveSchedule;
 use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
@@ -39,7 +39,7 @@ use crate::store::{Cx, Origin};
 
 pub(crate) use full_sync::copy;
 pub(crate) use save::unfinished;
-pub(crate) use take_over::{Received, TakeOver};
+pub(crate) use take_over::{Received, ReplicaLoader};
 
 /// Time for which clients wait for the first load before they are answered that it is in progress.
 const LOADING_HIDDEN: Duration = Duration::from_millis(100);
@@ -106,7 +106,7 @@ pub(crate) fn start(
         namespace: namespace.clone(),
         handlers,
         disk,
-        due: Due::default(),
+        due: SaveSchedule::default(),
         log: None,
         pin: Arc::default(),
     };

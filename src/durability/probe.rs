@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::dispatch::Handlers;
-use crate::durability::save_points::Due;
+use crate::durability::save_points::SaveSchedule;
 use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
 
 fn worker(namespace: &Arc<Namespace>, handlers: &'static Handlers, disk: &Arc<dyn Disk>) -> FilesWorker {
     let (namespace, disk) = (namespace.clone(), disk.clone());
-    FilesWorker { namespace, handlers, disk, due: Due::default(), log: None, pin: Arc::default() }
+    FilesWorker { namespace, handlers, disk, due: SaveSchedule::default(), log: None, pin: Arc::default() }
 }
 
 /// Saves a snapshot.

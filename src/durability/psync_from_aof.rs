@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::{info, warn};
 
-use crate::client::replica::{Behind, SyncPart, WaitingReplica};
+use crate::client::replica::{LaggingReplica, SyncPart, WaitingReplica};
 use crate::durability::consumers::gone;
 use crate::durability::worker::FilesWorker;
 use crate::namespace::history::Ids;
@@ -37,7 +37,7 @@ impl FilesWorker {
         }
     }
 
-    fn send_what_is_missing(&self, behind: Behind) {
+    fn send_what_is_missing(&self, behind: LaggingReplica) {
         let (namespace, name) = (&*self.namespace, behind.waiting.replica.shown_name());
         let (ids, aside) = (namespace.tenant.history.ids(), namespace.fence_announcement());
         let found = with_range(&ids, (behind.position, behind.reader.position()), &aside, |range| self.find(range));
@@ -115,7 +115,7 @@ fn send_range(
     disk: &dyn Disk,
     (ids, aside): (&Ids, &[u8]),
     files: &WrittenFiles,
-    Behind { waiting: WaitingReplica { replica, parts, .. }, position, reader }: Behind,
+    LaggingReplica { waiting: WaitingReplica { replica, parts, .. }, position, reader }: LaggingReplica,
     name: &str,
 ) {
     let to = reader.position();

@@ -15,7 +15,7 @@ use crate::durability::worker::FilesWorker;
 use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
 use crate::namespace::history::HistoryPosition;
-use crate::persist::aof::Moment;
+use crate::persist::aof::Timestamp;
 use crate::persist::disk::write_all;
 use crate::persist::snapshot::{Snapshot, SnapshotForm, SnapshotOptions, WrittenSnapshot};
 use crate::persist::{FileJob, Job, Order};
@@ -244,7 +244,7 @@ pub(super) fn head(
     form: SnapshotForm,
     (databases, libraries): (&[(usize, Totals)], &[Vec<u8>]),
     at: Now,
-    (is_base, cut_at): (bool, Option<&Moment>),
+    (is_base, cut_at): (bool, Option<&Timestamp>),
     place: Option<&HistoryPosition>,
 ) -> MarkedBytes {
     let (mut head, mut number) = (MarkedBytes::default(), itoa::Buffer::new());
@@ -272,7 +272,7 @@ pub(super) fn head(
 }
 
 /// Returns the start of a base of commands, up to the first key.
-fn head_of_commands(namespace: &Namespace, libraries: &[Vec<u8>], moment: &Moment) -> MarkedBytes {
+fn head_of_commands(namespace: &Namespace, libraries: &[Vec<u8>], moment: &Timestamp) -> MarkedBytes {
     let (wanted, fence) = (annotations(&namespace.settings.current()), namespace.lock_holders.last_fence());
     let mut head: MarkedBytes = moment.annotations(wanted, fence).into();
     libraries.iter().for_each(|code| SnapshotForm::Commands.library(&mut head, code));

@@ -12,7 +12,7 @@ const RETRY_MAX_MS: u64 = 300_000;
 
 /// Times and results of the attempts so far.
 #[derive(Default)]
-pub(super) struct Due {
+pub(super) struct SaveSchedule {
     /// Start of the last save, in monotonic milliseconds.
     pub(super) tried_ms: u64,
     /// True if the last save has failed, or was given up because the disk stood still.
@@ -25,7 +25,7 @@ pub(super) struct Due {
     pub(super) is_rewrite: bool,
 }
 
-impl Due {
+impl SaveSchedule {
     /// Returns true during the pause after a failure with the append-only file.
     pub(super) fn is_log_put_off(&self, now_ms: u64) -> bool {
         now_ms < self.log_until_ms
@@ -70,7 +70,7 @@ mod tests {
     }
 
     fn due(figures: &FileFigures, changes: u64, now_ms: u64) -> Option<u64> {
-        Due::default().save(&POINTS, figures, changes, at(now_ms)).map(|point| point.seconds)
+        SaveSchedule::default().save(&POINTS, figures, changes, at(now_ms)).map(|point| point.seconds)
     }
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
         let saves = JobOutcome { error: Some("No space left on device".into()), ..JobOutcome::default() };
         let figures = FileFigures { saves, ..FileFigures::default() };
         for (figures, has_failed) in [(figures, false), (FileFigures::default(), true)] {
-            let due = Due { tried_ms: 100_000, has_failed, ..Due::default() };
+            let due = SaveSchedule { tried_ms: 100_000, has_failed, ..SaveSchedule::default() };
             assert_eq!(due.save(&POINTS, &figures, 1, at(104_999)), None);
             assert!(due.save(&POINTS, &figures, 1, at(105_000)).is_some());
         }

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::dispatch::{Handlers, texts};
 use crate::durability::load::{Adding, Duplicates};
-use crate::durability::save_points::Due;
+use crate::durability::save_points::SaveSchedule;
 use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
 use crate::persist::disk::Disk;
@@ -19,7 +19,7 @@ use crate::text::system_text;
 use crate::time::estimate::TimeSample;
 
 /// Replacement of a replica's data by that of its primary.
-pub(crate) struct TakeOver {
+pub(crate) struct ReplicaLoader {
     pub(super) worker: FilesWorker,
 }
 
@@ -39,10 +39,10 @@ pub(crate) struct Received<R> {
     pub(crate) time: Option<TimeSample>,
 }
 
-impl TakeOver {
+impl ReplicaLoader {
     pub(crate) fn new(namespace: &Arc<Namespace>, handlers: &'static Handlers, disk: Arc<dyn Disk>) -> Self {
-        let (namespace, due) = (namespace.clone(), Due::default());
-        TakeOver { worker: FilesWorker { namespace, handlers, disk, due, log: None, pin: Arc::default() } }
+        let (namespace, due) = (namespace.clone(), SaveSchedule::default());
+        ReplicaLoader { worker: FilesWorker { namespace, handlers, disk, due, log: None, pin: Arc::default() } }
     }
 
     pub(crate) fn disk(&self) -> &dyn Disk {

@@ -11,7 +11,7 @@ use crate::engine::locks::{ClusterHolders, LockState};
 use crate::engine::names::KeyName;
 use crate::engine::stage::Cleared;
 use crate::engine::stored::{StoredLock, StoredLoss, StoredWait, StoredWaiter};
-use crate::store::{LockHolder as _, LockMode, LockWaiter, Loss, LostLock, Store, View};
+use crate::store::{LockHolder as _, LockMode, LockWaiter, LossReason, LostLock, Store, View};
 use crate::time::clock::{Now, us_between};
 
 /// Bit in the numbers of queued clients in the mirror, which makes them differ from all numbers of waits.
@@ -229,7 +229,7 @@ impl KnownLocks {
     /// Announces the locks that a transaction has lost.
     pub(super) fn announce(&self, losses: &[StoredLoss], store: &Store, (revision, now): (Revision, Now)) {
         for StoredLoss { key, token, lock, reason } in losses {
-            let Some(loss) = Loss::of(reason) else { continue };
+            let Some(loss) = LossReason::of(reason) else { continue };
             let lock: StoredLock = lock.at(revision);
             let record = ClusterHolders::read(&lock, token, |client| self.holders.holder(client), now);
             store.events().emit_lost_lock(&LostLock {

@@ -6,12 +6,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::client::info::ClientCopy;
+use crate::client::info::RemoteClient;
 use crate::client::registry::Clients;
 use crate::client::staged::NewFence;
 use crate::engine::cluster::Revision;
 use crate::engine::stored::{StoredClient, StoredKey, StoredLock, StoredWait, StoredWaiter};
-use crate::store::{Hold, LockHolder, LockRecord};
+use crate::store::{HoldGuard, LockHolder, LockRecord};
 use crate::time::clock::Now;
 
 /// Difference between the fencing tokens of two revisions: more than a transaction gives.
@@ -85,9 +85,9 @@ impl ClusterHolders {
         self.own.contains(&process)
     }
 
-    pub(super) fn copy(&self, client: &StoredClient) -> ClientCopy {
+    pub(super) fn copy(&self, client: &StoredClient) -> RemoteClient {
         let StoredClient { process, id, addr, name, lib, user } = client.clone();
-        ClientCopy { process: (!self.is_own(process)).then_some(process), id, addr, name, lib, user }
+        RemoteClient { process: (!self.is_own(process)).then_some(process), id, addr, name, lib, user }
     }
 
     /// Returns a client as the holder of locks: the client itself if it is one of this process.
@@ -102,15 +102,15 @@ impl ClusterHolders {
     }
 
     /// Converts a client to its stored form.
-    pub(super) fn stored(&self, client: ClientCopy) -> StoredClient {
-        let ClientCopy { process, id, addr, name, lib, user } = client;
+    pub(super) fn stored(&self, client: RemoteClient) -> StoredClient {
+        let RemoteClient { process, id, addr, name, lib, user } = client;
         StoredClient { process: process.unwrap_or(self.process), id, addr, name, lib, user }
     }
 
     /// Converts a lock record to its stored form; the base of new fencing tokens is `base`.
     pub(super) fn write(&self, record: &LockRecord, granted: Vec<StoredWait>, (base, now): (i64, Now)) -> StoredLock {
         let new = NewFence::of(record.fence);
-        let stored = |holder: &dyn LockHolder| ClientCopy::of_holder(holder).map(|copy| self.stored(copy));
+        let stored = |holder: &dyn LockHolder| RemoteClient::of_holder(holder).map(|copy| self.stored(copy));
         StoredLock {
             fence: if new.is_some() { base } else { record.fence },
             fence_index: new.map_or(0, |new| new.0),
@@ -134,7 +134,7 @@ impl ClusterHolders {
             token: token.into(),
             fence: lock.fence,
             since_us: now.mono_us_at(lock.since_us),
-            hold: lock.holder.as_ref().map(|client| Hold::new(holder(client), 0)),
+            hold: lock.holder.as_ref().map(|client| HoldGuard::new(holder(client), 0)),
             session: lock.session.as_ref().map(holder),
             is_announced: lock.is_announced,
             meta: lock.meta.as_deref().map(Into::into),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::client::info::{ClientCopy, ClientInfo};
+use crate::client::info::{ClientInfo, RemoteClient};
 use crate::client::registry::Suspended;
 use crate::client::staged::{LockDemand, NewFence};
 use crate::command::string::{SET, SET_EX};
@@ -19,8 +19,8 @@ use crate::engine::ttl::CountedTtl;
 use crate::engine::value::encode;
 use crate::store::entry::Entry;
 use crate::store::{
-    self, ChangeLog, Classes, Cx, EventSink, ExclusiveHold, HeldLock, Hold, KeyspaceObserver, LockRecord, Loss,
-    LostLock, Origin, Store, Str,
+    self, ChangeLog, Classes, Cx, EventSink, ExclusiveHold, HeldLock, HoldGuard, KeyspaceObserver, LockRecord,
+    LossReason, LostLock, Origin, Store, Str,
 };
 use crate::time::clock::{Deadline, Now};
 
@@ -102,7 +102,7 @@ impl KeyspaceObserver for Recorder {
     fn on_flush(&self) {}
 
     fn on_lost_lock(&self, lost: &LostLock<'_>) {
-        if lost.loss == Loss::Flushed {
+        if lost.loss == LossReason::Flushed {
             return; // each mirror announces its own locks in databases that are emptied
         }
         let lock = self.cx.stored(lost.record, Vec::new());
@@ -338,7 +338,7 @@ impl Stage {
             if waiter.is_session {
                 record.session = Some(holder.clone());
             }
-            record.hold = Some(Hold::new(holder, 0));
+            record.hold = Some(HoldGuard::new(holder, 0));
             record.is_announced |= waiter.is_announced;
             record.meta = waiter.meta.as_deref().map(Into::into).or(record.meta);
         }
@@ -363,7 +363,7 @@ impl Stage {
         let LockDemand { token, ttl_ms, is_session, is_announced, meta } = demand;
         let holders = &self.cx.holders;
         let waiter = StoredWaiter {
-            client: holders.stored(ClientCopy::of(client)),
+            client: holders.stored(RemoteClient::of(client)),
             wait: StoredWait { process: holders.process, number: suspended.blocked.number() },
             token: token.into(),
             ttl_ms,

@@ -32,7 +32,7 @@ const EVENTS: &str = "/events";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Connection over which requests come.
-pub(crate) struct Visit {
+pub(crate) struct HttpPeer {
     pub(crate) peer: Peer,
     pub(crate) ip: IpAddr,
     /// True if the peer is on this machine.
@@ -44,7 +44,7 @@ pub(crate) struct Visit {
 }
 
 impl Metrics {
-    pub(crate) async fn answer(self: &Arc<Self>, request: Request<Incoming>, visit: &Visit) -> Response<Body> {
+    pub(crate) async fn answer(self: &Arc<Self>, request: Request<Incoming>, visit: &HttpPeer) -> Response<Body> {
         let (request, body) = request.into_parts();
         let mut answer = match self.obstacle(&request, visit) {
             Some(reason) => reason,
@@ -65,7 +65,7 @@ impl Metrics {
         answer
     }
 
-    async fn answer_release(self: &Arc<Self>, request: &Parts, body: Incoming, visit: &Visit) -> Response<Body> {
+    async fn answer_release(self: &Arc<Self>, request: &Parts, body: Incoming, visit: &HttpPeer) -> Response<Body> {
         match self.release(request, body, visit.peer.clone()).await {
             Ok(()) => text(StatusCode::OK, "The lock is released."),
             // A realm other than the page's: the browser asks for another user.
@@ -74,7 +74,7 @@ impl Metrics {
         }
     }
 
-    async fn answer_unguarded(self: &Arc<Self>, request: Parts, visit: &Visit) -> Response<Body> {
+    async fn answer_unguarded(self: &Arc<Self>, request: Parts, visit: &HttpPeer) -> Response<Body> {
         let (namespace, headers) = (&self.namespace, &request.headers);
         let (path, is_head) = (request.uri.path(), request.method == Method::HEAD);
         let sources = match path {
@@ -106,7 +106,7 @@ impl Metrics {
     }
 
     /// Returns the answer that rejects a request, whatever user it names, if there is a reason.
-    fn obstacle(&self, request: &Parts, visit: &Visit) -> Option<Response<Body>> {
+    fn obstacle(&self, request: &Parts, visit: &HttpPeer) -> Option<Response<Body>> {
         let instance = &self.namespace.instance;
         let releases = request.uri.path() == release::PATH && releaser(&self.namespace).is_some();
         let (methods, allowed): (&[Method], _) =

@@ -12,7 +12,7 @@ use crate::client::caller::Caller;
 use crate::client::info::Peer;
 use crate::dispatch::denials::record_refused_visit;
 use crate::dispatch::plan::find;
-use crate::metrics::auth_rate_limit::Guesses;
+use crate::metrics::auth_rate_limit::AuthRateLimit;
 use crate::namespace::Namespace;
 use crate::resp::RequestBuffer;
 use crate::spec::{Names, Renames};
@@ -57,7 +57,7 @@ impl PageVisitor {
         namespace: &Namespace,
         authorization: Option<&[u8]>,
         peer: Peer,
-        (sources, guesses): (&[Source], &Guesses),
+        (sources, guesses): (&[Source], &AuthRateLimit),
     ) -> Result<Self, Refusal> {
         let info = namespace.clients.visitor(peer, namespace.clock.now());
         let mut caller = Caller::new(info, &namespace.acl);
@@ -69,7 +69,7 @@ impl PageVisitor {
         if visitor.access.needs_authentication() {
             return Err(Refusal::Unknown);
         }
-        if let Some(command) = visitor.lacking(namespace, sources) {
+        if let Some(command) = visitor.first_denied(namespace, sources) {
             record_refused_visit(namespace, &caller, &caller.access.user().name, Some(&command));
             // A peer that gave no name may have another user to name.
             return Err(if visitor.is_named { Refusal::Forbidden(command) } else { Refusal::Unknown });
@@ -81,15 +81,15 @@ impl PageVisitor {
     pub(super) fn may_still_follow(&mut self, namespace: &Namespace) -> bool {
         let acl = &namespace.acl;
         if self.is_named {
-            self.access.follow(acl) && self.access.user().is_enabled() && self.lacking(namespace, PAGE).is_none()
+            self.access.follow(acl) && self.access.user().is_enabled() && self.first_denied(namespace, PAGE).is_none()
         } else {
             self.access = Access::new(acl);
-            !self.access.needs_authentication() && self.lacking(namespace, PAGE).is_none()
+            !self.access.needs_authentication() && self.first_denied(namespace, PAGE).is_none()
         }
     }
 
     /// Returns the first command of the sources that the user may not call.
-    fn lacking(&self, namespace: &Namespace, sources: &[Source]) -> Option<String> {
+    fn first_denied(&self, namespace: &Namespace, sources: &[Source]) -> Option<String> {
         let renames = Renames::default();
         sources.iter().find_map(|source| {
             let mut words = RequestBuffer::default();
@@ -116,7 +116,7 @@ pub(super) fn admit_to_release(
     namespace: &Namespace,
     authorization: Option<&[u8]>,
     peer: Peer,
-    guesses: &Guesses,
+    guesses: &AuthRateLimit,
 ) -> Result<Caller, Refusal> {
     let (user, password) = authorization.and_then(read_basic).ok_or(Refusal::Unknown)?;
     // Browsers first send the user that they have for the page: whatever its password is, they have to ask for another
@@ -145,7 +145,7 @@ fn log_in(
     namespace: &Namespace,
     caller: &mut Caller,
     (user, password): (&[u8], &[u8]),
-    guesses: &Guesses,
+    guesses: &AuthRateLimit,
 ) -> Result<(), Refusal> {
     let is_guarded = releaser(namespace).as_deref() == Some(user);
     if is_guarded && !guesses.take(namespace.clock.now().mono_us()) {

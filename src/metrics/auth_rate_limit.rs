@@ -11,7 +11,7 @@ const REGAINED_US: u64 = 1_000_000;
 /// Attempts that are left for all peers together: a peer that has used them up keeps all others out meanwhile. Commands
 /// are not limited.
 #[derive(Default)]
-pub(super) struct Guesses(Mutex<Used>);
+pub(super) struct AuthRateLimit(Mutex<Used>);
 
 #[derive(Default)]
 struct Used {
@@ -20,7 +20,7 @@ struct Used {
     at_us: u64,
 }
 
-impl Guesses {
+impl AuthRateLimit {
     /// Takes an attempt; returns false if none is left.
     pub(super) fn take(&self, now_us: u64) -> bool {
         let mut used = self.0.lock();
@@ -47,14 +47,14 @@ mod tests {
 
     #[test]
     fn ten_wrong_passwords_are_answered_and_then_one_a_second() {
-        let guesses = Guesses::default();
+        let guesses = AuthRateLimit::default();
         let taken = |at_s: u64| (0..20).filter(|_| guesses.take(at_s * 1_000_000 + 1)).count();
         assert_eq!([0, 0, 1, 3, 100].map(taken), [10, 0, 1, 2, 10]);
     }
 
     #[test]
     fn right_passwords_take_no_attempt() {
-        let guesses = Guesses::default();
+        let guesses = AuthRateLimit::default();
         for _ in 0..100 {
             assert!(guesses.take(1));
             guesses.give_back();

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::client::info::ClientCopy;
+use crate::client::info::RemoteClient;
 use crate::client::registry::Clients;
 use crate::command::lock::deadlock::CycleLink;
 use crate::command::lock::overview::{ShownHolder, ShownLock, ShownWaiter};
@@ -84,7 +84,7 @@ pub(super) fn shown_handover(handover: &Handover) -> Value {
     })
 }
 
-fn shown_client(client: &ClientCopy) -> Value {
+fn shown_client(client: &RemoteClient) -> Value {
     json!({
         "id": client.id,
         "name": short_name(client.name.as_bytes()),

@@ -34,12 +34,12 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use answer::Visit;
+pub(crate) use answer::HttpPeer;
 pub(crate) use body::Body;
 
 use crate::dispatch::Handlers;
 use crate::metrics::auth::PageVisitor;
-use crate::metrics::auth_rate_limit::Guesses;
+use crate::metrics::auth_rate_limit::AuthRateLimit;
 use crate::metrics::figures::{InfoFigures, Point};
 use crate::metrics::followers::Followers;
 use crate::metrics::page::Page;
@@ -60,7 +60,7 @@ pub(crate) struct Metrics {
     states: watch::Sender<Bytes>,
     followers: Arc<Followers>,
     /// Attempts left at the password of the user who may release locks.
-    guesses: Guesses,
+    guesses: AuthRateLimit,
     /// Held while figures are collected.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -74,7 +74,7 @@ impl Metrics {
             history: Mutex::default(),
             states: watch::Sender::new(Bytes::new()),
             followers: Arc::default(),
-            guesses: Guesses::default(),
+            guesses: AuthRateLimit::default(),
             turn: Arc::default(),
         }
     }

@@ -24,7 +24,7 @@ pub(crate) struct Failover {
 
 /// Options of a failover.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct FailoverOptions {
     /// The replica that is to be the primary; `None` for the first replica with all records.
     pub(crate) target: Option<HostPort>,
     /// The time limit, in monotonic milliseconds.
@@ -53,7 +53,7 @@ impl FailoverStage {
 }
 
 pub(super) struct OngoingFailover {
-    pub(super) terms: Terms,
+    pub(super) terms: FailoverOptions,
     pub(super) stage: FailoverStage,
     /// The pause before the failover, with its end in monotonic milliseconds.
     pub(super) paused_before: Option<(Held, u64)>,
@@ -67,7 +67,7 @@ impl Failover {
 
 impl Namespace {
     /// Begins a failover: clients do not write from now on. The caller holds the whole store.
-    pub(crate) fn begin_failover(&self, terms: Terms) {
+    pub(crate) fn begin_failover(&self, terms: FailoverOptions) {
         let paused_before = self.hold_writes();
         *self.failover.current.lock() = Some(OngoingFailover { terms, stage: FailoverStage::Waiting, paused_before });
         self.failover.begun.notify_one();
@@ -84,13 +84,13 @@ impl Namespace {
         match (is_late, terms.is_forced, terms.target) {
             (true, true, Some(target)) => {
                 info!("FAILOVER to {}:{} time out exceeded, failing over.", target.host, target.port);
-                self.hand_over(target);
+                self.promote(target);
             }
             (true, ..) => self.give_failover_up("Replica never caught up before timeout"),
             (false, _, target) => {
                 if let Some(target) = self.complete_replica(target.as_ref()) {
                     info!("Failover target {}:{} is synced, failing over.", target.host, target.port);
-                    self.hand_over(target);
+                    self.promote(target);
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Namespace {
         replicas.into_iter().find(is_complete).map(|replica| replica.address())
     }
 
-    fn hand_over(&self, target: HostPort) {
+    fn promote(&self, target: HostPort) {
         if let Some(handover) = &mut *self.failover.current.lock() {
             handover.stage = FailoverStage::InProgress;
         }

@@ -41,7 +41,7 @@ pub(crate) struct Links<N> {
     /// Link to the primary.
     pub(super) primary: Mutex<Option<Arc<dyn LocalLink>>>,
     /// The namespaces that share the clock, including the owner, once there is another one.
-    pub(super) kin: Arc<Mutex<Vec<Weak<N>>>>,
+    pub(super) clock_group: Arc<Mutex<Vec<Weak<N>>>>,
 }
 
 impl<N> Default for Links<N> {
@@ -50,7 +50,7 @@ impl<N> Default for Links<N> {
             replicas: Mutex::default(),
             numbered: AtomicU64::default(),
             primary: Mutex::default(),
-            kin: Arc::default(),
+            clock_group: Arc::default(),
         }
     }
 }
@@ -58,7 +58,7 @@ impl<N> Default for Links<N> {
 impl<N> Links<N> {
     /// Returns the links of a namespace that shares its clock with the owner of these.
     pub(super) fn of_kin(&self) -> Self {
-        Links { kin: self.kin.clone(), ..Links::default() }
+        Links { clock_group: self.clock_group.clone(), ..Links::default() }
     }
 
     /// Returns a stand-in for a client ID, for a replica without a connection; no client and no other replica has it.
@@ -80,7 +80,7 @@ impl Namespace {
     pub(crate) fn link_to(self: &Arc<Self>, replica: &Arc<Namespace>, link: Arc<dyn LocalLink>) {
         *replica.links.primary.lock() = Some(link.clone());
         self.links.replicas.lock().push(link);
-        let mut kin = self.links.kin.lock();
+        let mut kin = self.links.clock_group.lock();
         for namespace in [self, replica] {
             if !kin.iter().any(|known| known.as_ptr() == Arc::as_ptr(namespace)) {
                 kin.push(Arc::downgrade(namespace));
@@ -99,8 +99,8 @@ impl Namespace {
     }
 
     /// Returns the namespaces that share the clock, in order of their creation, including this one.
-    pub(crate) fn kin(self: &Arc<Self>) -> Vec<Arc<Namespace>> {
-        let mut kin = self.links.kin.lock();
+    pub(crate) fn clock_group(self: &Arc<Self>) -> Vec<Arc<Namespace>> {
+        let mut kin = self.links.clock_group.lock();
         kin.retain(|namespace| namespace.strong_count() > 0);
         let known: Vec<_> = kin.iter().filter_map(Weak::upgrade).collect();
         if known.is_empty() { vec![self.clone()] } else { known }
@@ -108,6 +108,6 @@ impl Namespace {
 
     /// Returns true if neither this namespace nor one that shares its clock has clients.
     pub(crate) fn is_deserted(self: &Arc<Self>) -> bool {
-        self.kin().iter().all(|namespace| namespace.clients.is_empty())
+        self.clock_group().iter().all(|namespace| namespace.clients.is_empty())
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 
-use crate::client::info::{FormerClient, HeldTokens, LockName};
+use crate::client::info::{HeldTokens, LockName, RestoredHolder};
 use crate::memory::heap::{allocation_len, list_len};
 use crate::store::{LockMode, MemoryAccount, NEVER};
 
@@ -21,24 +21,24 @@ const PLACES_MAX: usize = 16 * 1024 * 1024;
 const ANNOUNCED_AHEAD: i64 = 10_000_000;
 
 /// State of a client whose connection has ended.
-pub(super) struct Departed {
+pub(super) struct DepartedClient {
     pub(super) client: u64,
     pub(super) locks: Vec<LockName>,
     /// The client's position in queues, which it is to leave.
-    pub(super) place: Option<KeptPlace>,
+    pub(super) place: Option<ReservedSlot>,
 }
 
-impl Departed {
+impl DepartedClient {
     /// Returns the memory in use, without the queue position; nodes of a map are half full.
     fn len(&self) -> usize {
         let names: usize = self.locks.iter().map(|(_, key)| allocation_len(key.len())).sum();
-        2 * size_of::<(Ending, Departed)>() + list_len::<LockName>(self.locks.capacity()) + names
+        2 * size_of::<(Ending, DepartedClient)>() + list_len::<LockName>(self.locks.capacity()) + names
     }
 }
 
 /// The position of a client in the queues for locks, kept for its return.
 #[derive(Clone)]
-pub(crate) struct KeptPlace {
+pub(crate) struct ReservedSlot {
     /// Number of the client's wait.
     pub(crate) number: u64,
     /// Hash of the client's token.
@@ -48,7 +48,7 @@ pub(crate) struct KeptPlace {
     pub(crate) keys: Vec<Box<[u8]>>,
 }
 
-impl KeptPlace {
+impl ReservedSlot {
     /// Returns the memory in use besides [`Departed`].
     fn len(&self) -> usize {
         let names: usize = self.keys.iter().map(|key| allocation_len(key.len())).sum();
@@ -59,7 +59,7 @@ impl KeptPlace {
     }
 
     /// Returns true if both positions are for the same request.
-    fn is_of(&self, other: &KeptPlace) -> bool {
+    fn is_of(&self, other: &ReservedSlot) -> bool {
         let is_same_mode = match (self.mode, other.mode) {
             (LockMode::Permits { count, .. }, LockMode::Permits { count: others, .. }) => count == others,
             (one, another) => one == another,
@@ -72,8 +72,8 @@ impl KeptPlace {
 type Ending = (u64, u64);
 
 #[derive(Default)]
-struct Departures {
-    by_time: BTreeMap<Ending, Departed>,
+struct DepartedClients {
+    by_time: BTreeMap<Ending, DepartedClient>,
     /// Sessions with a kept queue position, by the hash of the token and the number of the wait.
     places: BTreeMap<(u64, u64), Ending>,
     /// Sessions with a kept queue position, by time.
@@ -84,8 +84,8 @@ struct Departures {
     place_bytes: usize,
 }
 
-impl Departures {
-    fn add(&mut self, ending: Ending, departed: Departed) {
+impl DepartedClients {
+    fn add(&mut self, ending: Ending, departed: DepartedClient) {
         if let Some(place) = &departed.place {
             self.places.insert((place.token, place.number), ending);
             self.with_place.insert(ending);
@@ -95,7 +95,7 @@ impl Departures {
         self.by_time.insert(ending, departed);
     }
 
-    fn remove(&mut self, ending: Ending) -> Option<Departed> {
+    fn remove(&mut self, ending: Ending) -> Option<DepartedClient> {
         let departed = self.by_time.remove(&ending)?;
         let (bytes, place_bytes) = lens(&departed);
         (self.bytes, self.place_bytes) = (self.bytes - bytes, self.place_bytes - place_bytes);
@@ -107,7 +107,7 @@ impl Departures {
     }
 
     /// Takes the kept queue position of a session.
-    fn take_place(&mut self, ending: Ending) -> Option<KeptPlace> {
+    fn take_place(&mut self, ending: Ending) -> Option<ReservedSlot> {
         let mut departed = self.remove(ending)?;
         let place = departed.place.take();
         // A session without locks ends with its queue position.
@@ -119,8 +119,8 @@ impl Departures {
 }
 
 /// Returns the memory of a departed client, and the part of it that is due to the kept queue position.
-fn lens(departed: &Departed) -> (usize, usize) {
-    let of_place = departed.place.as_ref().map_or(0, KeptPlace::len);
+fn lens(departed: &DepartedClient) -> (usize, usize) {
+    let of_place = departed.place.as_ref().map_or(0, ReservedSlot::len);
     let all = departed.len() + of_place;
     (all, if departed.locks.is_empty() { all } else { of_place })
 }
@@ -133,10 +133,10 @@ pub(crate) struct LockHolders {
     announced: AtomicI64,
     /// Held while replicas are told.
     telling: Mutex<()>,
-    departed: Mutex<Departures>,
+    departed: Mutex<DepartedClients>,
     memory_account: Arc<MemoryAccount>,
     /// Stand-ins for clients that have acquired locks before the start, or at the primary, by user.
-    former: Mutex<BTreeMap<Box<[u8]>, Arc<FormerClient>>>,
+    former: Mutex<BTreeMap<Box<[u8]>, Arc<RestoredHolder>>>,
     has_departed: AtomicBool,
 }
 
@@ -147,7 +147,7 @@ impl LockHolders {
     }
 
     /// Changes the departed clients.
-    fn change<T>(&self, change: impl FnOnce(&mut Departures) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut DepartedClients) -> T) -> T {
         let mut all = self.departed.lock();
         let before = all.bytes;
         let result = change(&mut all);
@@ -210,23 +210,29 @@ impl LockHolders {
         user: &[u8],
         memory_account: &Arc<MemoryAccount>,
         tokens: &Arc<HeldTokens>,
-    ) -> Arc<FormerClient> {
+    ) -> Arc<RestoredHolder> {
         let mut former = self.former.lock();
         let (number, account, tokens) = (former.len() as u64, memory_account.clone(), tokens.clone());
-        former.entry(user.into()).or_insert_with(|| Arc::new(FormerClient::new(number, user, account, tokens))).clone()
+        former
+            .entry(user.into())
+            .or_insert_with(|| Arc::new(RestoredHolder::new(number, user, account, tokens)))
+            .clone()
     }
 
     /// Returns all stand-ins for former clients.
-    pub(super) fn all_former(&self) -> Vec<Arc<FormerClient>> {
+    pub(super) fn all_former(&self) -> Vec<Arc<RestoredHolder>> {
         self.former.lock().values().cloned().collect()
     }
 
     /// Retains the state of a departed client until a time, in monotonic milliseconds.
-    pub(super) fn remember(&self, departed: Departed, until_ms: u64) {
+    pub(super) fn remember(&self, departed: DepartedClient, until_ms: u64) {
         let ending = (until_ms, departed.client);
         self.change(|all| {
-            let mut whole =
-                all.remove(ending).unwrap_or(Departed { client: departed.client, locks: Vec::new(), place: None });
+            let mut whole = all.remove(ending).unwrap_or(DepartedClient {
+                client: departed.client,
+                locks: Vec::new(),
+                place: None,
+            });
             whole.locks.extend(departed.locks);
             whole.place = departed.place.or(whole.place);
             all.add(ending, whole);
@@ -235,7 +241,7 @@ impl LockHolders {
 
     /// Drops the oldest kept queue positions while all together take more than [`PLACES_MAX`]; returns them, for the
     /// caller to take them out of the queues.
-    pub(super) fn give_up_places(&self) -> Vec<KeptPlace> {
+    pub(super) fn give_up_places(&self) -> Vec<ReservedSlot> {
         self.change(|all| {
             let mut given_up = Vec::new();
             while all.place_bytes > PLACES_MAX
@@ -249,7 +255,7 @@ impl LockHolders {
 
     /// Removes all departed clients: their locks are those of a primary now.
     pub(super) fn forget_departed(&self) {
-        self.change(|all| *all = Departures::default());
+        self.change(|all| *all = DepartedClients::default());
     }
 
     /// Returns the end of the next session, in monotonic milliseconds, or [`NEVER`].
@@ -261,7 +267,7 @@ impl LockHolders {
     }
 
     /// Takes the departed clients whose sessions end by a time.
-    pub(super) fn take_departed(&self, now_ms: u64) -> Vec<Departed> {
+    pub(super) fn take_departed(&self, now_ms: u64) -> Vec<DepartedClient> {
         if self.next_end_ms() > now_ms {
             return Vec::new();
         }
@@ -277,7 +283,7 @@ impl LockHolders {
     }
 
     /// Returns the first kept queue position for the same request; the `number` of the request has no meaning.
-    pub(crate) fn kept_place(&self, asked: impl FnOnce() -> KeptPlace) -> Option<KeptPlace> {
+    pub(crate) fn kept_place(&self, asked: impl FnOnce() -> ReservedSlot) -> Option<ReservedSlot> {
         if !self.has_departed.load(Acquire) {
             return None;
         }
@@ -289,7 +295,7 @@ impl LockHolders {
     }
 
     /// Takes a kept queue position for the caller; returns false if it is not kept any more.
-    pub(crate) fn take_up(&self, place: &KeptPlace) -> bool {
+    pub(crate) fn claim_slot(&self, place: &ReservedSlot) -> bool {
         self.change(|all| {
             let ending = all.places.get(&(place.token, place.number)).copied();
             ending.is_some_and(|ending| all.take_place(ending).is_some())

@@ -2,7 +2,7 @@
 
 use crate::client::info::{ClientInfo, LockName};
 use crate::namespace::Namespace;
-use crate::namespace::lock_holders::{Departed, KeptPlace};
+use crate::namespace::lock_holders::{DepartedClient, ReservedSlot};
 use crate::store::{Cx, Key, LockHolder as _, Origin, View};
 use crate::time::clock::Now;
 
@@ -25,23 +25,23 @@ impl Namespace {
             if is_farewell || client.flags.has_quit() { 0 } else { self.settings.current().session_grace_ms };
         match grace_ms == 0 && !view.is_closed() {
             true => self.release(client.id, &names, view),
-            false => self.remember(Departed { client: client.id, locks: names, place: None }, grace_ms),
+            false => self.remember(DepartedClient { client: client.id, locks: names, place: None }, grace_ms),
         }
     }
 
     /// Retains the queue position of a client whose connection has ended, for the grace time. The view is one without
     /// declared keys.
-    pub(crate) fn keep_place(&self, client: u64, place: KeptPlace, view: &mut View<'_>) {
+    pub(crate) fn reserve_slot(&self, client: u64, place: ReservedSlot, view: &mut View<'_>) {
         for key in &place.keys {
             view.locks().leave_for_now(place.db, self.store.key(key), place.number);
         }
-        let departed = Departed { client, locks: Vec::new(), place: Some(place) };
+        let departed = DepartedClient { client, locks: Vec::new(), place: Some(place) };
         self.remember(departed, self.settings.current().session_grace_ms);
         self.lock_holders.give_up_places().iter().for_each(|place| self.leave_place(place, view));
     }
 
     /// Removes a kept position from the queues. The view is one without declared keys.
-    fn leave_place(&self, place: &KeptPlace, view: &mut View<'_>) {
+    fn leave_place(&self, place: &ReservedSlot, view: &mut View<'_>) {
         for key in &place.keys {
             view.waiting().dequeue(place.db, self.store.key(key), place.number);
         }
@@ -76,13 +76,13 @@ impl Namespace {
         }
     }
 
-    fn former_sessions(&self) -> Vec<Departed> {
+    fn former_sessions(&self) -> Vec<DepartedClient> {
         let former = self.lock_holders.all_former().into_iter();
-        former.map(|former| Departed { client: former.id(), locks: former.bound_locks(), place: None }).collect()
+        former.map(|former| DepartedClient { client: former.id(), locks: former.bound_locks(), place: None }).collect()
     }
 
     /// Retains the state of a departed client for the grace time.
-    fn remember(&self, departed: Departed, grace_ms: u64) {
+    fn remember(&self, departed: DepartedClient, grace_ms: u64) {
         let until_ms = self.clock.now().ms_later(grace_ms);
         self.lock_holders.remember(departed, until_ms);
         self.upkeep.sweep_notify.notify_one();
@@ -96,7 +96,7 @@ impl Namespace {
     }
 
     /// Ends sessions; returns the time for another attempt, in monotonic milliseconds, if a script prevents it.
-    fn end_sessions(&self, departed: Vec<Departed>, now: Now) -> Option<u64> {
+    fn end_sessions(&self, departed: Vec<DepartedClient>, now: Now) -> Option<u64> {
         if departed.is_empty() {
             return None;
         }
@@ -107,7 +107,7 @@ impl Namespace {
             departed.into_iter().for_each(|departed| self.lock_holders.remember(departed, later_ms));
             return Some(later_ms);
         }
-        for Departed { client, locks, place } in &departed {
+        for DepartedClient { client, locks, place } in &departed {
             self.release(*client, locks, &mut view);
             if let Some(place) = place {
                 self.leave_place(place, &mut view);

@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, Notify};
 
 use crate::client::info::LockName;
 use crate::store::SweepTimer;
-use crate::store::resident::Resident;
+use crate::store::resident::Fragmentation;
 
 /// State of a namespace's background work, with its wakeups and locks.
 pub struct Upkeep {
@@ -20,7 +20,7 @@ pub struct Upkeep {
     /// True if expired keys are deleted actively; they are invisible either way.
     is_sweeping: AtomicBool,
     /// The fragmentation of the allocator.
-    pub(super) resident: Resident,
+    pub(super) resident: Fragmentation,
     /// Number of bytes of the users at the last count.
     pub(super) users_len: AtomicUsize,
     /// Locks that more of their queued clients may acquire.
@@ -34,7 +34,7 @@ impl Upkeep {
             sweep_notify: Arc::new(Notify::new()),
             steering: Arc::default(),
             is_sweeping: AtomicBool::new(true),
-            resident: Resident::default(),
+            resident: Fragmentation::default(),
             users_len: AtomicUsize::new(users_len),
             unserved: parking_lot::Mutex::default(),
         }

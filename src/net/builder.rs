@@ -35,7 +35,7 @@ use crate::net::server::{OwnRuntime, Server};
 use crate::net::tenancy::Tenancy;
 use crate::persist::disk::Disk;
 use crate::persist::disk::real::RealDisk;
-use crate::replication::{hand_over, keep_link};
+use crate::replication::{keep_link, run_failover};
 use crate::runtime::block_on::block_on;
 use crate::runtime::log_queue::LogQueue;
 use crate::runtime::worker;
@@ -287,7 +287,7 @@ impl Builder {
             accepting: TaskTracker::new(),
         });
         let (engine, engine_ready) = engine::begin(&shared.namespace, handlers)?;
-        shared.tasks.spawn(hand_over(shared.namespace.clone()));
+        shared.tasks.spawn(run_failover(shared.namespace.clone()));
         shared.tasks.spawn(keep_link(shared.namespace.clone(), handlers, self.disk));
         shared.ports.lock().all().into_iter().for_each(|opened| shared.listen(opened));
         metrics_port.serve(&shared.namespace, shared.handlers, &shared.tasks, &shared.accepting);

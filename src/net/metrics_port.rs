@@ -25,7 +25,7 @@ use tracing::info;
 use crate::client::info::Peer;
 use crate::config::Config;
 use crate::dispatch::Handlers;
-use crate::metrics::{Metrics, Visit};
+use crate::metrics::{HttpPeer, Metrics};
 use crate::namespace::Namespace;
 use crate::net::accept::pause_after;
 use crate::net::handshakes::{Handshake, Handshakes};
@@ -116,7 +116,7 @@ impl Service {
     /// Serves a connection until it is answered, has taken too long, or is cut.
     async fn serve(self: Arc<Self>, stream: TcpStream, addr: SocketAddr, place: Handshake) {
         let Ok(laddr) = stream.local_addr() else { return };
-        let visit = Visit {
+        let visit = HttpPeer {
             peer: Peer {
                 addr: addr.to_string().into(),
                 laddr: laddr.to_string().into(),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::client::info::ClientCopy;
-use crate::store::{Hold, LockHolder, LockRecord};
+use crate::client::info::RemoteClient;
+use crate::store::{HoldGuard, LockHolder, LockRecord};
 use crate::time::clock::Now;
 
 /// Number of hand-overs kept.
@@ -29,11 +29,11 @@ pub(crate) struct Handover {
     /// Number of bytes of the key left out.
     pub(crate) key_rest: usize,
     /// Previous holder, if it is known.
-    pub(crate) from: Option<ClientCopy>,
+    pub(crate) from: Option<RemoteClient>,
     /// Duration of the previous hold, in microseconds; may be known where the holder is not.
     pub(crate) held_us: Option<u64>,
     /// New holder.
-    pub(crate) to: ClientCopy,
+    pub(crate) to: RemoteClient,
     /// Time for which the new holder had waited, in microseconds.
     pub(crate) waited_us: u64,
     /// Time of the hand-over, in milliseconds since 1970.
@@ -64,7 +64,7 @@ impl Handovers {
     /// Records that a hold has ended of a lock that other clients are queued for.
     pub(crate) fn record_end(&self, lock: (usize, u64), record: &LockRecord, at_us: u64) {
         let held_us = record.held_us(at_us);
-        let end = End { client: record.hold.as_ref().map(Hold::share), held_us, used_us: None };
+        let end = End { client: record.hold.as_ref().map(HoldGuard::share), held_us, used_us: None };
         let mut kept = self.0.lock();
         if kept.ends.len() >= ENDS_KEPT && !kept.ends.contains_key(&lock) {
             kept.ends.pop_first();
@@ -73,11 +73,11 @@ impl Handovers {
     }
 
     /// Records that a client has acquired a lock after a wait.
-    pub(crate) fn record(&self, (db, hash, key): (usize, u64, &[u8]), to: ClientCopy, waited_us: u64, now: Now) {
+    pub(crate) fn record(&self, (db, hash, key): (usize, u64, &[u8]), to: RemoteClient, waited_us: u64, now: Now) {
         let mut kept = self.0.lock();
         let end = kept.take_end((db, hash), now.mono_us());
         let (from, held_us) = end.map_or((None, None), |end| {
-            (end.client.and_then(|client| ClientCopy::of_holder(&*client)), Some(end.held_us))
+            (end.client.and_then(|client| RemoteClient::of_holder(&*client)), Some(end.held_us))
         });
         if kept.last.len() == KEPT {
             kept.last.pop_front();

@@ -77,23 +77,23 @@ pub struct Stats {
     /// Commands of the primary, or of replicas, that have failed.
     pub replication_errors: AtomicU64,
     /// Time for which memory usage has exceeded the limit.
-    pub shortage: Shortage,
+    pub shortage: OverMaxmemory,
 }
 
 /// Measurement of the time for which memory usage has exceeded the limit.
-pub struct Shortage {
+pub struct OverMaxmemory {
     /// Time since which the limit has been exceeded, in monotonic milliseconds, or [`NEVER`].
     since_ms: AtomicU64,
     past_ms: AtomicU64,
 }
 
-impl Default for Shortage {
+impl Default for OverMaxmemory {
     fn default() -> Self {
-        Shortage { since_ms: AtomicU64::new(NEVER), past_ms: AtomicU64::new(0) }
+        OverMaxmemory { since_ms: AtomicU64::new(NEVER), past_ms: AtomicU64::new(0) }
     }
 }
 
-impl Shortage {
+impl OverMaxmemory {
     /// Records whether the limit is exceeded now.
     pub fn note(&self, is_short: bool, now: Now) {
         let since_ms = self.since_ms.load(Relaxed);

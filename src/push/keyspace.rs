@@ -12,14 +12,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::RwLock;
 
-use crate::client::info::{ClientCopy, ClientInfo};
+use crate::client::info::{ClientInfo, RemoteClient};
 use crate::client::outbox::PushFrame;
 use crate::config::Config;
 use crate::observe::LockStats;
 use crate::push::hub::{Hub, Message};
 use crate::push::tracking::Tracking;
 use crate::resp::{Protocol, Reply};
-use crate::store::{Classes, KeyspaceObserver, Loss, LostLock, Origin};
+use crate::store::{Classes, KeyspaceObserver, LossReason, LostLock, Origin};
 use crate::time::clock::Clock;
 
 /// Observer of the store. Has its own copy of the settings, because CONFIG SET may hold their lock for long.
@@ -109,12 +109,12 @@ impl KeyspaceObserver for Arc<Notifier> {
     fn on_lost_lock(&self, lost: &LostLock<'_>) {
         let holder = lost.record.hold.as_ref().map(|hold| hold.holder() as &dyn Any);
         // The process of a remote client counts its locks.
-        if !holder.is_some_and(|holder| holder.is::<ClientCopy>()) {
+        if !holder.is_some_and(|holder| holder.is::<RemoteClient>()) {
             self.locks.record_ended(lost.record.held_us(lost.at_us));
             if let Some(lock) = lost.awaited {
                 self.locks.handovers.record_end(lock, lost.record, lost.at_us);
             }
-            if lost.loss == Loss::Expired {
+            if lost.loss == LossReason::Expired {
                 self.locks.expired.fetch_add(1, Relaxed);
             }
         }

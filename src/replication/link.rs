@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::config::HostPort;
 use crate::dispatch::Handlers;
-use crate::durability::{Received, TakeOver};
+use crate::durability::{Received, ReplicaLoader};
 use crate::namespace::Namespace;
 use crate::namespace::role::LinkState;
 use crate::persist::disk::{Disk, write_all};
@@ -58,7 +58,7 @@ impl Pause {
 pub(super) struct Link {
     namespace: Arc<Namespace>,
     handlers: &'static Handlers,
-    take_over: TakeOver,
+    take_over: ReplicaLoader,
     term: u64,
     primary: HostPort,
     /// True if the present data may be of the primary's history.
@@ -96,7 +96,7 @@ impl Link {
         term: u64,
         primary: HostPort,
     ) -> Self {
-        let (take_over, namespace) = (TakeOver::new(namespace, handlers, disk), namespace.clone());
+        let (take_over, namespace) = (ReplicaLoader::new(namespace, handlers, disk), namespace.clone());
         Link { namespace, handlers, take_over, term, primary, continues: false, db: 0 }
     }
 

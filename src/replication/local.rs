@@ -21,7 +21,7 @@ use crate::client::info::Peer;
 use crate::client::replica::{Replica, ReplicaState};
 use crate::config::HostPort;
 use crate::dispatch::Handlers;
-use crate::durability::{Received, TakeOver, copy};
+use crate::durability::{Received, ReplicaLoader, copy};
 use crate::namespace::Namespace;
 use crate::namespace::local_replicas::LocalLink;
 use crate::namespace::role::{LinkConnection, LinkState};
@@ -60,7 +60,7 @@ struct State {
     /// The position up to which the replica has executed everything; `None` until it has data of the primary.
     executed: Option<u64>,
     /// Records that have not arrived, oldest first.
-    on_way: VecDeque<Parcel>,
+    on_way: VecDeque<Delivery>,
     /// True while nothing arrives, because the primary is about to take back the records on the way.
     is_held: bool,
     is_up: bool,
@@ -69,7 +69,7 @@ struct State {
 }
 
 /// Records that the primary has written in one piece.
-struct Parcel {
+struct Delivery {
     bytes: Vec<u8>,
     /// The position behind them.
     end: u64,
@@ -287,7 +287,7 @@ impl Local {
             term: self.term,
             time: None, // both have one clock
         };
-        let db = TakeOver::new(replica, self.handlers, self.disk.clone()).replace(received)?;
+        let db = ReplicaLoader::new(replica, self.handlers, self.disk.clone()).replace(received)?;
         Ok(db.map(|db| (reader, db)))
     }
 
@@ -314,7 +314,7 @@ impl Local {
         let delay_us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
         let arrives_us = now.mono_us().saturating_add(delay_us);
         if !bytes.is_empty() {
-            on_way.push_back(Parcel { bytes, end: reader.position(), arrives_us });
+            on_way.push_back(Delivery { bytes, end: reader.position(), arrives_us });
         }
         if delay.is_zero() {
             on_way.iter_mut().for_each(|parcel| parcel.arrives_us = arrives_us);
@@ -392,8 +392,8 @@ impl Local {
 impl State {
     /// Joins all records on the way, to arrive at once with the last of them.
     fn join(&mut self) {
-        let Some(&Parcel { end, arrives_us, .. }) = self.on_way.back() else { return };
+        let Some(&Delivery { end, arrives_us, .. }) = self.on_way.back() else { return };
         let bytes = self.on_way.drain(..).flat_map(|parcel| parcel.bytes).collect();
-        self.on_way.push_back(Parcel { bytes, end, arrives_us });
+        self.on_way.push_back(Delivery { bytes, end, arrives_us });
     }
 }

@@ -59,7 +59,7 @@ pub(crate) async fn keep_link(namespace: Arc<Namespace>, handlers: &'static Hand
 }
 
 /// Performs the steps of failovers as they become due, until the server stops.
-pub(crate) async fn hand_over(namespace: Arc<Namespace>) {
+pub(crate) async fn run_failover(namespace: Arc<Namespace>) {
     loop {
         tokio::select! {
             () = namespace.tenant.stop.cancelled() => return,

@@ -14,7 +14,7 @@ use crate::client::info::Peer;
 use crate::command::{handlers, image};
 use crate::config::{Config, HostPort};
 use crate::dispatch::replay::replay;
-use crate::durability::{Received, TakeOver, copy, probe};
+use crate::durability::{Received, ReplicaLoader, copy, probe};
 use crate::namespace::Namespace;
 use crate::persist::LogReader;
 use crate::persist::disk::Disk;
@@ -168,7 +168,7 @@ impl World {
                     term,
                     time: None,
                 };
-                let take_over = TakeOver::new(&replica, handlers(), Arc::new(self.servers[number].disk.clone()));
+                let take_over = ReplicaLoader::new(&replica, handlers(), Arc::new(self.servers[number].disk.clone()));
                 let loaded = match self.random.below(3) {
                     0 => take_over.replace(received(content.len())),
                     1 => take_over.swap(received(content.len())),

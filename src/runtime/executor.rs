@@ -287,7 +287,7 @@ impl Drop for Current {
 /// thread for long.
 ///
 /// A current-thread runtime has no other thread: its other clients wait.
-pub(crate) fn hand_over() {
+pub(crate) fn move_worker_to_new_thread() {
     let Ok(runtime) = Handle::try_current() else { return };
     if runtime.runtime_flavor() != RuntimeFlavor::MultiThread {
         return;
@@ -368,7 +368,7 @@ mod tests {
         let ((done, is_done), (go_on, may_continue)) = (channel(), channel::<()>());
         let last = done.clone();
         executor.spawn(async move {
-            hand_over();
+            move_worker_to_new_thread();
             let _ = may_continue.recv_timeout(PATIENCE);
             last.send("the one that handed over").expect("the test waits for it");
         });

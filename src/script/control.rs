@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::error::Error;
-use crate::runtime::executor::hand_over;
+use crate::runtime::executor::move_worker_to_new_thread;
 use crate::script::host::HOST;
 use crate::store::BusyFlag;
 use crate::text::Dialect;
@@ -271,6 +271,6 @@ impl Control {
         *self.busy.lock() = Some(running);
         self.state.fetch_or(BUSY, Relaxed);
         self.busy_flag.stay();
-        hand_over();
+        move_worker_to_new_thread();
     }
 }

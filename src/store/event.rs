@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::store::cx::{Cx, Origin};
 use crate::store::held_lock::HeldLock;
-use crate::store::lock::{Loss, LostLock};
+use crate::store::lock::{LossReason, LostLock};
 use crate::store::unlogged::{self, Interrupted};
 
 /// A set of classes of events, and of the two kinds of channels that events are published to.
@@ -198,11 +198,11 @@ impl Event {
     }
 
     /// Returns the reason for the loss of a lock whose key is missing after this event.
-    pub(super) fn loss(&self) -> Loss {
+    pub(super) fn loss(&self) -> LossReason {
         match self.names[0].0 {
-            Classes::EXPIRED => Loss::Expired,
-            Classes::EVICTED => Loss::Evicted,
-            _ => Loss::Deleted,
+            Classes::EXPIRED => LossReason::Expired,
+            Classes::EVICTED => LossReason::Evicted,
+            _ => LossReason::Deleted,
         }
     }
 

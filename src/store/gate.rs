@@ -71,7 +71,7 @@ impl<T> Gate<T> {
 
     /// Gives precedence to a thread that waits for the lock, unless the present holder stays for long; the caller has
     /// just released the lock. The lock alone would admit the caller again before a thread that has to wake up first.
-    pub(super) fn let_pass(&self) {
+    pub(super) fn yield_to_waiter(&self) {
         self.busy_flag.let_one_pass();
         self.busy_flag.wait_while(|state| state == TAKEN);
     }
@@ -225,11 +225,11 @@ mod tests {
                     std::thread::yield_now();
                 }
                 drop(holder);
-                gate.let_pass();
+                gate.yield_to_waiter();
                 assert_eq!(gate.busy_flag().waiting.load(SeqCst), 0);
             });
         }
-        gate.let_pass(); // nobody waits
+        gate.yield_to_waiter(); // nobody waits
     }
 
     #[test]

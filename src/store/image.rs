@@ -7,7 +7,7 @@ use crate::store::entry::Entry;
 use crate::store::expire::NEVER;
 use crate::store::held_lock::HeldLock;
 use crate::store::holders::Sharing;
-use crate::store::lock::{Hold, LockHolder, LockRecord};
+use crate::store::lock::{HoldGuard, LockHolder, LockRecord};
 
 /// Former state of a key.
 pub(crate) struct Image {
@@ -79,7 +79,7 @@ impl HolderImage {
             token: record.token.clone(),
             fence: record.fence,
             since_us: record.since_us,
-            holder: record.hold.as_ref().map(Hold::share),
+            holder: record.hold.as_ref().map(HoldGuard::share),
             session: record.session.clone(),
             is_announced: record.is_announced,
             meta: record.meta.clone(),
@@ -94,7 +94,7 @@ impl HolderImage {
             token: self.token.clone(),
             fence: self.fence,
             since_us: self.since_us,
-            hold: self.holder.clone().map(|holder| Hold::new(holder, token)),
+            hold: self.holder.clone().map(|holder| HoldGuard::new(holder, token)),
             session: self.session.clone(),
             is_announced: self.is_announced,
             meta: self.meta.clone(),

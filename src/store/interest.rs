@@ -161,7 +161,7 @@ impl Interest {
 }
 
 /// A key with interest in it.
-struct Subject {
+struct InterestedKey {
     hash: u64,
     key: Box<[u8]>,
     interest: Interest,
@@ -183,7 +183,7 @@ pub(super) struct InterestCounts {
 /// The interests of all keys of a shard.
 pub(super) struct Interests {
     /// Keys with interest in them, by the hash, which every change has at hand.
-    subjects: HashTable<Subject>,
+    subjects: HashTable<InterestedKey>,
     counts: InterestCounts,
     /// Indexes of the locks. Boxed, because every shard has this field and few have locks.
     index: Option<Box<LockIndex>>,
@@ -396,15 +396,15 @@ impl Interests {
 
     /// Reserves the position of a disconnected client in the queue for a lock, by the number of its wait; returns true
     /// if the client was the first there.
-    pub(super) fn leave_for_now(&mut self, key: Key<'_>, number: u64) -> bool {
-        let leave = |lock: &mut Lock| lock.queue.leave_for_now(number);
+    pub(super) fn reserve_slot(&mut self, key: Key<'_>, number: u64) -> bool {
+        let leave = |lock: &mut Lock| lock.queue.reserve_slot(number);
         self.lock_queue(key).is_some() && self.change_lock(key, leave).unwrap_or_default()
     }
 
     /// Gives a client its reserved position in the queue for a lock, found by the number of the wait; returns false if
     /// there is none.
-    pub(super) fn take_up(&mut self, key: Key<'_>, waiter: LockWaiter) -> bool {
-        self.lock_queue(key).is_some() && self.change_lock(key, |lock| lock.queue.take_up(waiter))
+    pub(super) fn claim_slot(&mut self, key: Key<'_>, waiter: LockWaiter) -> bool {
+        self.lock_queue(key).is_some() && self.change_lock(key, |lock| lock.queue.claim_slot(waiter))
     }
 
     /// Returns true if clients are blocked on a key.
@@ -580,7 +580,7 @@ impl Interests {
     pub(super) fn recount(&mut self, shard: usize) {
         let before = self.counts.queued;
         (self.counts, self.bytes, self.index) = (InterestCounts::default(), 0, None);
-        for Subject { hash, key, interest: Interest { flags, waiters, lock, .. } } in &self.subjects {
+        for InterestedKey { hash, key, interest: Interest { flags, waiters, lock, .. } } in &self.subjects {
             let (is_held, queued) = lock.as_ref().map_or((false, 0), |lock| (lock.is_held(), lock.queue.len()));
             self.counts.watched += u32::from(!flags.is_empty());
             self.counts.blocking += u32::from(!waiters.is_empty());
@@ -615,12 +615,12 @@ impl Interests {
 
     /// Returns the interest in a key. The caller must forget the key again if it adds nothing.
     fn interest_mut(&mut self, key: Key<'_>) -> &mut Interest {
-        let is_same = |subject: &Subject| *subject.key == *key.bytes;
+        let is_same = |subject: &InterestedKey| *subject.key == *key.bytes;
         match self.subjects.entry(key.hash, is_same, |subject| subject.hash) {
             Slot::Occupied(slot) => &mut slot.into_mut().interest,
             Slot::Vacant(slot) => {
                 self.bytes += interest_len(key.bytes);
-                let subject = Subject { hash: key.hash, key: key.bytes.into(), interest: Interest::default() };
+                let subject = InterestedKey { hash: key.hash, key: key.bytes.into(), interest: Interest::default() };
                 &mut slot.insert(subject).into_mut().interest
             }
         }
@@ -647,14 +647,14 @@ impl Interests {
     }
 }
 
-fn seen(subject: &Subject) -> Option<SeenLock<'_>> {
+fn seen(subject: &InterestedKey) -> Option<SeenLock<'_>> {
     let lock = subject.interest.lock.as_ref()?;
     let key = Key { bytes: &subject.key, hash: subject.hash };
     Some(SeenLock { key, held: lock.held(), queue: &lock.queue })
 }
 
 /// Iterates over the locks of the keys with a hash.
-fn locks_of(subjects: &HashTable<Subject>, hash: u64) -> impl Iterator<Item = SeenLock<'_>> {
+fn locks_of(subjects: &HashTable<InterestedKey>, hash: u64) -> impl Iterator<Item = SeenLock<'_>> {
     subjects.iter_hash(hash).filter(move |subject| subject.hash == hash).filter_map(seen)
 }
 
@@ -684,7 +684,7 @@ mod tests {
     fn a_key_that_changes_often_is_ready_once_until_it_is_taken() {
         let mut interests = Interests::new(Arc::default(), Arc::default());
         let key = Key { bytes: b"k", hash: 1 };
-        let waiter = Waiter { number: 1, wanted: Type::List, heeds_absence: false, ticket: Arc::new(()) };
+        let waiter = Waiter { number: 1, wanted: Type::List, wake_on_delete: false, ticket: Arc::new(()) };
         interests.enqueue(key, waiter);
         for _ in 0..2 {
             interests.mark_awaited(key, Some(Type::String));

@@ -20,7 +20,7 @@ use crate::store::key::{Key, SHARDS};
 use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::Reclaimer;
 use crate::store::services::Services;
-use crate::store::sweep::{Care, STEPPED_OVER_MS, Stumbles};
+use crate::store::sweep::{Care, STEPPED_OVER_MS, SkippedKeys};
 use crate::store::table::Hasher;
 use crate::store::unlogged::{self, Interrupted};
 use crate::store::usage::UsageRule;
@@ -55,7 +55,7 @@ pub struct Store {
     sweep_next: AtomicUsize,
     /// Number of threads that execute commands.
     threads: usize,
-    stumbles: Stumbles,
+    stumbles: SkippedKeys,
 }
 
 impl Store {
@@ -118,7 +118,7 @@ impl Store {
             compacting: Mutex::default(),
             sweep_next: AtomicUsize::new(0),
             threads,
-            stumbles: Stumbles::default(),
+            stumbles: SkippedKeys::default(),
         }
     }
 
@@ -284,8 +284,8 @@ impl Store {
     }
 
     /// Gives precedence to a thread that waits for the gate; the caller has released it.
-    pub(crate) fn let_pass(&self) {
-        self.gate.let_pass();
+    pub(crate) fn yield_to_waiter(&self) {
+        self.gate.yield_to_waiter();
     }
 
     /// Acquires the gate exclusively for calls that need the whole store.

@@ -36,18 +36,18 @@ pub trait LockHolder: Any + Send + Sync {
 }
 
 /// The hold of a client on a lock; counted as long as it exists.
-pub struct Hold {
+pub struct HoldGuard {
     holder: Arc<dyn LockHolder>,
     /// Hash of the token.
     token: u64,
 }
 
-impl Hold {
+impl HoldGuard {
     /// Counts a lock that a client holds with the token of this hash; 0 in the mirror of an engine, where tokens are
     /// not counted.
     pub fn new(holder: Arc<dyn LockHolder>, token: u64) -> Self {
         holder.count_lock(token, true);
-        Hold { holder, token }
+        HoldGuard { holder, token }
     }
 
     /// Returns the client. The returned reference does not count as a hold.
@@ -61,7 +61,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for HoldGuard {
     fn drop(&mut self) {
         self.holder.count_lock(self.token, false);
     }
@@ -77,7 +77,7 @@ pub struct LockRecord {
     /// acquired by LOCK.ACQUIRE, it is the time when the record was made.
     pub since_us: i64,
     /// The client that has acquired the lock; `None` if it was acquired by another command.
-    pub hold: Option<Hold>,
+    pub hold: Option<HoldGuard>,
     /// The client whose disconnection releases the lock.
     pub session: Option<Arc<dyn LockHolder>>,
     /// True if the loss of the lock is announced to the client.
@@ -131,7 +131,7 @@ impl LockRecord {
 
 /// Reason why a lock is no longer held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
+pub enum LossReason {
     /// The lock's TTL is over.
     Expired,
     /// The lock's key was deleted.
@@ -154,38 +154,38 @@ pub enum Loss {
     Session,
 }
 
-impl Loss {
-    const ALL: [Loss; 10] = [
-        Loss::Expired,
-        Loss::Deleted,
-        Loss::Overwritten,
-        Loss::Renamed,
-        Loss::Moved,
-        Loss::Flushed,
-        Loss::Swapped,
-        Loss::Evicted,
-        Loss::Released,
-        Loss::Session,
+impl LossReason {
+    const ALL: [LossReason; 10] = [
+        LossReason::Expired,
+        LossReason::Deleted,
+        LossReason::Overwritten,
+        LossReason::Renamed,
+        LossReason::Moved,
+        LossReason::Flushed,
+        LossReason::Swapped,
+        LossReason::Evicted,
+        LossReason::Released,
+        LossReason::Session,
     ];
 
     /// Returns the reason with this name.
     pub(crate) fn of(word: &str) -> Option<Self> {
-        Loss::ALL.into_iter().find(|loss| loss.as_str() == word)
+        LossReason::ALL.into_iter().find(|loss| loss.as_str() == word)
     }
 
     /// Returns the name of the reason, as it is sent to the holder.
     pub fn as_str(self) -> &'static str {
         match self {
-            Loss::Expired => "expired",
-            Loss::Deleted => "deleted",
-            Loss::Overwritten => "overwritten",
-            Loss::Renamed => "renamed",
-            Loss::Moved => "moved",
-            Loss::Flushed => "flushed",
-            Loss::Swapped => "swapped",
-            Loss::Evicted => "evicted",
-            Loss::Released => "released",
-            Loss::Session => "session",
+            LossReason::Expired => "expired",
+            LossReason::Deleted => "deleted",
+            LossReason::Overwritten => "overwritten",
+            LossReason::Renamed => "renamed",
+            LossReason::Moved => "moved",
+            LossReason::Flushed => "flushed",
+            LossReason::Swapped => "swapped",
+            LossReason::Evicted => "evicted",
+            LossReason::Released => "released",
+            LossReason::Session => "session",
         }
     }
 }
@@ -197,7 +197,7 @@ pub struct LostLock<'a> {
     /// The last state of the holder.
     pub record: &'a LockRecord,
     /// The reason for the loss.
-    pub loss: Loss,
+    pub loss: LossReason,
     /// The time of the loss, in monotonic microseconds.
     pub at_us: u64,
     /// The lock's database and the hash of its key, if clients are queued for it.

@@ -50,7 +50,7 @@ impl LockQueue {
 
     /// Reserves the position of a disconnected client, by the number of its wait; returns true if it was the first,
     /// `None` if it was not queued.
-    pub(super) fn leave_for_now(&mut self, number: u64) -> Option<bool> {
+    pub(super) fn reserve_slot(&mut self, number: u64) -> Option<bool> {
         let place = self.place(number)?;
         let was_first = self.is_first(place);
         self.waiters[place].is_away = true;
@@ -58,7 +58,7 @@ impl LockQueue {
     }
 
     /// Gives a client its reserved position, found by the number of its wait; returns false if there is none.
-    pub(super) fn take_up(&mut self, waiter: LockWaiter) -> bool {
+    pub(super) fn claim_slot(&mut self, waiter: LockWaiter) -> bool {
         let Some(place) = self.place(waiter.number) else { return false };
         self.several += asks_for_several(&waiter);
         self.several -= asks_for_several(&self.waiters[place]);

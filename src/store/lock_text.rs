@@ -160,7 +160,7 @@ fn read_holder(words: &mut Words<'_>, now: Now, former: &impl Fn(&[u8]) -> Arc<d
 mod tests {
     use super::*;
     use crate::store::holders::{Holder, Holders};
-    use crate::store::lock::Hold;
+    use crate::store::lock::HoldGuard;
 
     /// A client with a name.
     struct Named(Vec<u8>);
@@ -192,7 +192,7 @@ mod tests {
     fn record(token: &[u8], meta: Option<&[u8]>) -> LockRecord {
         let client = named(b"a user");
         let session = meta.is_some().then(|| client.clone());
-        let (hold, meta) = (Some(Hold::new(client, 0)), meta.map(Into::into));
+        let (hold, meta) = (Some(HoldGuard::new(client, 0)), meta.map(Into::into));
         LockRecord { token: token.into(), fence: i64::MAX, since_us: 5_000, hold, session, is_announced: true, meta }
     }
 

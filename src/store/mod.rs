@@ -65,7 +65,7 @@ pub(crate) use interest::WatchFlag;
 pub(crate) use key::{Key, SHARDS};
 pub(crate) use keyspace::Store;
 pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
-pub(crate) use lock::{Hold, LockHolder, LockMode, LockRecord, LockWaiter, Loss, LostLock, first_of};
+pub(crate) use lock::{HoldGuard, LockHolder, LockMode, LockRecord, LockWaiter, LossReason, LostLock, first_of};
 pub(crate) use memory_account::{MemoryAccount, Share};
 pub(crate) use prefetch::PrefetchElement;
 pub(crate) use queues::Waiter;

@@ -15,7 +15,7 @@ pub(crate) struct Waiter {
     /// Type of value that the client waits for.
     pub(crate) wanted: Type,
     /// True if the client is to be served also when the key is deleted or holds another type.
-    pub(crate) heeds_absence: bool,
+    pub(crate) wake_on_delete: bool,
     /// Ticket through which the client is served.
     pub(crate) ticket: Arc<dyn Any + Send + Sync>,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Waiter {
 impl Waiter {
     /// Returns true if the client is to be served while the key holds a value of type `of`, or none.
     pub(crate) fn wants(&self, of: Option<Type>) -> bool {
-        of == Some(self.wanted) || self.heeds_absence
+        of == Some(self.wanted) || self.wake_on_delete
     }
 }
 
@@ -36,7 +36,7 @@ struct Queue {
     wanted: Type,
     waiters: VecDeque<Waiter>,
     /// Number of clients that are served in the absence of such a value, too.
-    heeding: usize,
+    waking_on_delete: usize,
 }
 
 impl Queue {
@@ -58,7 +58,7 @@ impl Queues {
     /// Appends a client, unless it is the last in its queue already; returns true if it was appended.
     pub(super) fn push(&mut self, waiter: Waiter) -> bool {
         let at = self.0.iter().position(|queue| queue.wanted == waiter.wanted).unwrap_or_else(|| {
-            self.0.push(Queue { wanted: waiter.wanted, waiters: VecDeque::new(), heeding: 0 });
+            self.0.push(Queue { wanted: waiter.wanted, waiters: VecDeque::new(), waking_on_delete: 0 });
             self.0.len() - 1
         });
         let queue = &mut self.0[at];
@@ -67,7 +67,7 @@ impl Queues {
         if last == waiter.number {
             return false;
         }
-        queue.heeding += usize::from(waiter.heeds_absence);
+        queue.waking_on_delete += usize::from(waiter.wake_on_delete);
         queue.waiters.push_back(waiter);
         true
     }
@@ -80,7 +80,7 @@ impl Queues {
         let Some((at, place)) = self.0.iter().enumerate().find_map(place) else { return false };
         let queue = &mut self.0[at];
         let removed = queue.waiters.remove(place);
-        queue.heeding -= usize::from(removed.is_some_and(|waiter| waiter.heeds_absence));
+        queue.waking_on_delete -= usize::from(removed.is_some_and(|waiter| waiter.wake_on_delete));
         if queue.waiters.is_empty() {
             self.0.swap_remove(at);
         }
@@ -100,7 +100,7 @@ impl Queues {
 
     /// Iterates over the queues with clients that are to be served while the key holds a value of type `of`, or none.
     fn concerned(&self, of: Option<Type>) -> impl Iterator<Item = &Queue> {
-        self.0.iter().filter(move |queue| of == Some(queue.wanted) || queue.heeding > 0)
+        self.0.iter().filter(move |queue| of == Some(queue.wanted) || queue.waking_on_delete > 0)
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn waiter(number: u64, wanted: Type, heeds_absence: bool) -> Waiter {
-        Waiter { number, wanted, heeds_absence, ticket: Arc::new(()) }
+        Waiter { number, wanted, wake_on_delete: heeds_absence, ticket: Arc::new(()) }
     }
 
     /// Returns the numbers of all clients that are to be served while the key holds a value of type `of`, in order.

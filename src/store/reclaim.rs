@@ -42,7 +42,7 @@ const QUEUED_MAX: usize = 64 << 20;
 const NICENESS: i32 = 10;
 
 /// Memory to free.
-pub(super) enum Garbage {
+pub(super) enum ToFree {
     /// A key with its value.
     Entry(Entry),
     /// All keys of some shards.
@@ -51,28 +51,28 @@ pub(super) enum Garbage {
     Other(#[expect(dead_code, reason = "it is kept only to be dropped")] Box<dyn Send>),
 }
 
-impl Garbage {
+impl ToFree {
     /// Returns the number of keys; anything else counts as one.
     fn objects(&self) -> usize {
         match self {
-            Garbage::Entry(_) => 1,
-            Garbage::Shards(shards) => shards.iter().map(Contents::keys).sum(),
-            Garbage::Other(_) => 1,
+            ToFree::Entry(_) => 1,
+            ToFree::Shards(shards) => shards.iter().map(Contents::keys).sum(),
+            ToFree::Other(_) => 1,
         }
     }
 
     /// Returns the allocated bytes, if they are known.
     fn bytes(&self) -> usize {
         match self {
-            Garbage::Entry(entry) => entry.memory(),
-            Garbage::Shards(shards) => shards.iter().map(|contents| contents.memory + contents.table.memory()).sum(),
-            Garbage::Other(_) => 0,
+            ToFree::Entry(entry) => entry.memory(),
+            ToFree::Shards(shards) => shards.iter().map(|contents| contents.memory + contents.table.memory()).sum(),
+            ToFree::Other(_) => 0,
         }
     }
 
     /// Returns the bytes that count for [`Reclaimer::is_behind`]: no client outruns the thread by deleting all keys.
     fn limited_bytes(&self) -> usize {
-        if matches!(self, Garbage::Entry(_)) { self.bytes() } else { 0 }
+        if matches!(self, ToFree::Entry(_)) { self.bytes() } else { 0 }
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) struct Unvisited {
 
 #[derive(Default)]
 struct Queue {
-    garbage: VecDeque<Garbage>,
+    garbage: VecDeque<ToFree>,
     /// True while the thread is running.
     is_running: bool,
 }
@@ -277,7 +277,7 @@ impl Reclaimer {
                 self.unvisited.lock().entries.push((entry, memory));
                 self.publish_behind();
             }
-            None => self.queue(Garbage::Entry(entry)),
+            None => self.queue(ToFree::Entry(entry)),
         }
     }
 
@@ -286,7 +286,7 @@ impl Reclaimer {
         self.unvisited.lock().shards.extend(shards.extract_if(.., |contents| contents.walk.is_some()));
         let allocations = |contents: &Contents| contents.keys().max(contents.memory / BYTES_PER_ALLOCATION);
         if self.is_too_much(shards.iter().map(allocations).sum()) {
-            self.queue(Garbage::Shards(shards));
+            self.queue(ToFree::Shards(shards));
         }
     }
 
@@ -305,7 +305,7 @@ impl Reclaimer {
 
     /// Frees an object that may be large in the background.
     pub(crate) fn free_later(self: &Arc<Self>, thing: impl Send + 'static) {
-        self.queue(Garbage::Other(Box::new(thing)));
+        self.queue(ToFree::Other(Box::new(thing)));
     }
 
     /// Adds to the effort freed at once; returns true if the sum is too large, so that the value is left to the thread.
@@ -317,7 +317,7 @@ impl Reclaimer {
 
     #[cold]
     #[inline(never)] // keeps the path of every removal short
-    fn queue(self: &Arc<Self>, garbage: Garbage) {
+    fn queue(self: &Arc<Self>, garbage: ToFree) {
         self.pending.fetch_add(garbage.objects(), Relaxed);
         self.pending_bytes.fetch_add(garbage.limited_bytes(), Relaxed);
         self.queued.fetch_add(1, Relaxed);
@@ -347,7 +347,7 @@ impl Reclaimer {
         }
     }
 
-    fn next(&self) -> Option<Garbage> {
+    fn next(&self) -> Option<ToFree> {
         let mut queue = self.queue.lock();
         self.tail_work.set_behind(self.is_behind());
         let next = queue.garbage.pop_front();
@@ -436,7 +436,7 @@ mod tests {
         assert!(!reclaimer.is_behind());
         let empty_table = Table::<Entry>::new(Hasher::new()).memory();
         // All keys of a database were there before, and were not made in a loop.
-        reclaimer.queue(Garbage::Shards(of_memory(QUEUED_MAX)));
+        reclaimer.queue(ToFree::Shards(of_memory(QUEUED_MAX)));
         assert!(!reclaimer.is_behind() && account.used() == count * len + QUEUED_MAX + empty_table);
         (0..2).for_each(|_| reclaimer.free(long_text()));
         assert!(reclaimer.is_behind());

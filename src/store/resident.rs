@@ -41,7 +41,7 @@ const MOVES_MAX: usize = 4;
 
 /// Tracks the fragmentation of the allocator.
 #[derive(Default)]
-pub(crate) struct Resident {
+pub(crate) struct Fragmentation {
     /// Bytes evicted since the statistics were last read.
     evicted: AtomicUsize,
     is_purging: Arc<AtomicBool>,
@@ -57,7 +57,7 @@ pub(crate) struct Resident {
     without_cache: OnceLock<fn(&mut dyn FnMut())>,
 }
 
-impl Resident {
+impl Fragmentation {
     /// Records evicted bytes, and reads the allocator's statistics after enough of them.
     pub(crate) fn record_evicted(
         &self,
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn what_pages_lose_is_made_up_for_once_enough_was_evicted_and_never_without_a_limit() {
-        let (resident, memory_account) = (Resident::default(), MemoryAccount::default());
+        let (resident, memory_account) = (Fragmentation::default(), MemoryAccount::default());
         resident.record_evicted(1 << 30, &memory_account, Some(stats));
         assert_eq!(memory_account.loss(), 0);
         memory_account.set_limit(100 << 20);

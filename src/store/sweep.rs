@@ -26,9 +26,9 @@ pub(super) const STEPPED_OVER_MS: u64 = 60_000;
 
 /// The keys whose deletion has panicked: sweeps skip them for a while.
 #[derive(Default)]
-pub(super) struct Stumbles(Mutex<Vec<(u64, u64)>>);
+pub(super) struct SkippedKeys(Mutex<Vec<(u64, u64)>>);
 
-impl Stumbles {
+impl SkippedKeys {
     /// Returns true if sweeps skip the key with this hash.
     fn has(&self, hash: u64, now: Now) -> bool {
         let mut stumbles = self.0.lock();
@@ -48,7 +48,7 @@ impl Stumbles {
 pub(crate) struct Care<'a> {
     /// Receives panics.
     pub(super) report: &'a dyn Fn(&(dyn Any + Send)),
-    pub(super) stumbles: &'a Stumbles,
+    pub(super) stumbles: &'a SkippedKeys,
 }
 
 impl Shard {
@@ -77,7 +77,7 @@ impl Shard {
                 let key = self.keys.key(bytes);
                 match self.guard(care, cx, key, |shard| shard.keys.expire(key, cx)) {
                     Some(()) => self.count_removed(|removed| removed.swept += 1),
-                    None => self.step_over(key, now),
+                    None => self.postpone(key, now),
                 }
             }
         }
@@ -116,7 +116,7 @@ impl Shard {
     }
 
     /// Postpones the due keys in the bucket of this key, so that they do not prevent others from expiring.
-    fn step_over(&mut self, key: Key<'_>, now: Now) {
+    fn postpone(&mut self, key: Key<'_>, now: Now) {
         let Some(bucket) = self.keys.table().bucket_of(key.hash) else { return };
         let mut bound = NEVER;
         self.keys.table().for_each_in(bucket, |entry| match entry.deadline() {

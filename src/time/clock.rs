@@ -393,7 +393,7 @@ impl Clock {
     }
 
     /// Sets the target of a move of a steered clock, in monotonic microseconds.
-    pub(crate) fn head_for(&self, mono_us: u64) {
+    pub(crate) fn set_target(&self, mono_us: u64) {
         self.steer(|state| state.heading_us = mono_us);
     }
 

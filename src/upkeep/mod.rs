@@ -90,7 +90,7 @@ pub(crate) async fn housekeeping(namespace: Arc<Namespace>) {
                 }
                 let panics = &namespace.instance.panics;
                 namespace.each(|namespace| {
-                    panics.catch("housekeeping", || keep_house(namespace, is_full));
+                    panics.catch("housekeeping", || run_housekeeping(namespace, is_full));
                 });
             }
         }
@@ -98,7 +98,7 @@ pub(crate) async fn housekeeping(namespace: Arc<Namespace>) {
 }
 
 /// Runs one round of housekeeping in a namespace.
-fn keep_house(namespace: &Namespace, is_full: bool) {
+fn run_housekeeping(namespace: &Namespace, is_full: bool) {
     let begun = namespace.clock.ticks();
     namespace.limit_replicas(namespace.clock.now());
     if is_full {

@@ -87,7 +87,7 @@ impl Steps {
     /// Starts a move. From now on, scripts are limited as if the clock were at its target: work due on the way cannot
     /// be done before they end.
     fn begin(namespace: &Arc<Namespace>, travel: TimeTravel) -> Self {
-        let (kin, clock) = (namespace.kin(), namespace.clock.clone());
+        let (kin, clock) = (namespace.clock_group(), namespace.clock.clone());
         // Records written before the move are on their way since then.
         deliver(&kin, clock.now());
         let now = clock.now();
@@ -115,7 +115,7 @@ impl Steps {
             }
         };
         let target_us = target_us.min(END_MS as u64 * 1000);
-        clock.head_for(target_us);
+        clock.set_target(target_us);
         Steps { kin, clock, target_us, is_arrivals_turn: false }
     }
 

@@ -12,7 +12,7 @@ const REMOTE: u64 = 1 << 63;
 
 /// Visible facts of a client that holds locks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ClientCopy {
+pub(crate) struct RemoteClient {
     /// Number of the client's process; `None` for this process.
     pub(crate) process: Option<u64>,
     /// Id of the client in its process.
@@ -25,11 +25,11 @@ pub(crate) struct ClientCopy {
     pub(crate) user: Vec<u8>,
 }
 
-impl ClientCopy {
+impl RemoteClient {
     /// Returns a copy of a client of this process.
     pub(crate) fn of(client: &ClientInfo) -> Self {
         let names = client.names();
-        ClientCopy {
+        RemoteClient {
             process: None,
             id: client.id,
             addr: client.peer.addr.to_string(),
@@ -42,13 +42,13 @@ impl ClientCopy {
     /// Returns a copy of the holder of a lock; `None` if it is no client.
     pub(crate) fn of_holder(holder: &dyn LockHolder) -> Option<Self> {
         let holder = holder as &dyn Any;
-        let own = || holder.downcast_ref::<ClientInfo>().map(ClientCopy::of);
-        holder.downcast_ref::<ClientCopy>().cloned().or_else(own)
+        let own = || holder.downcast_ref::<ClientInfo>().map(RemoteClient::of);
+        holder.downcast_ref::<RemoteClient>().cloned().or_else(own)
     }
 }
 
 /// The process of the client counts its locks, and releases them when its connection closes.
-impl LockHolder for ClientCopy {
+impl LockHolder for RemoteClient {
     fn id(&self) -> u64 {
         match self.process {
             Some(process) => REMOTE | (process.rotate_left(24) ^ self.id),

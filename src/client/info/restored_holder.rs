@@ -11,18 +11,18 @@ use crate::store::{LockHolder, MemoryAccount};
 const FORMER: u64 = 1 << 62;
 
 /// Stand-in for the clients of a user that have acquired locks before the server was started, or at its primary.
-pub(crate) struct FormerClient {
+pub(crate) struct RestoredHolder {
     id: u64,
     user: Arc<[u8]>,
     locks: ClientLocks,
     memory_account: Arc<MemoryAccount>,
 }
 
-impl FormerClient {
+impl RestoredHolder {
     /// Creates the stand-in for a user, with a number of its own; its memory is reported as used memory, and `tokens`
     /// are those of all clients that hold locks.
     pub(crate) fn new(number: u64, user: &[u8], memory_account: Arc<MemoryAccount>, tokens: Arc<HeldTokens>) -> Self {
-        FormerClient { id: FORMER | number, user: user.into(), locks: ClientLocks::new(tokens), memory_account }
+        RestoredHolder { id: FORMER | number, user: user.into(), locks: ClientLocks::new(tokens), memory_account }
     }
 
     /// Returns the locks that belong to the sessions of the former clients.
@@ -31,7 +31,7 @@ impl FormerClient {
     }
 }
 
-impl LockHolder for FormerClient {
+impl LockHolder for RestoredHolder {
     fn id(&self) -> u64 {
         self.id
     }

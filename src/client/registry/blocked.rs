@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::client::info::{ClientCopy, ClientInfo, LockName};
+use crate::client::info::{ClientInfo, LockName, RemoteClient};
 use crate::client::outbox::NUDGE;
 use crate::client::pause::Pause;
 use crate::client::registry::clients::Clients;
@@ -35,7 +35,7 @@ impl Blocked {
 
     /// Returns the client's entry for the queues of its keys.
     pub(crate) fn waiter(&self, wanted: Type, heeds_absence: bool) -> Waiter {
-        Waiter { number: self.wait.number, wanted, heeds_absence, ticket: self.wait.clone() }
+        Waiter { number: self.wait.number, wanted, wake_on_delete: heeds_absence, ticket: self.wait.clone() }
     }
 
     /// Returns true if another party has answered the call. Waits for a party that is executing it.
@@ -171,12 +171,12 @@ impl Clients {
     }
 
     /// Returns a copy of a client, also of a client of another process that is queued for a lock.
-    pub(crate) fn shown(&self, id: u64) -> Option<ClientCopy> {
-        self.find(id).map(|client| ClientCopy::of(&client)).or_else(|| self.mirrored.client(id))
+    pub(crate) fn shown(&self, id: u64) -> Option<RemoteClient> {
+        self.find(id).map(|client| RemoteClient::of(&client)).or_else(|| self.mirrored.client(id))
     }
 
     /// Adds a client that is queued for a lock in a cluster, with the number of its wait and the hash of its token.
-    pub(crate) fn enter_mirrored(&self, client: ClientCopy, wait: u64, (lock, token): (LockName, u64)) {
+    pub(crate) fn enter_mirrored(&self, client: RemoteClient, wait: u64, (lock, token): (LockName, u64)) {
         let id = client.id();
         match self.find(id) {
             Some(own) => self.queued.enter(&own, token),

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use crate::client::info::{ClientCopy, LockName};
+use crate::client::info::{LockName, RemoteClient};
 
 /// A client queued for a lock in a cluster.
 pub(super) struct MirroredWaiter {
-    pub(super) client: ClientCopy,
+    pub(super) client: RemoteClient,
     pub(super) lock: LockName,
     /// Hash of the client's token.
     pub(super) token: u64,
@@ -36,7 +36,7 @@ impl MirroredWaiters {
         (!waits_on).then_some(token)
     }
 
-    pub(super) fn client(&self, id: u64) -> Option<ClientCopy> {
+    pub(super) fn client(&self, id: u64) -> Option<RemoteClient> {
         self.last(id, |waiter| waiter.client.clone())
     }
 

@@ -61,7 +61,7 @@ pub struct BlockedCall {
     /// The hashes of the keys, in the order of the grammar.
     pub hashes: Hashes,
     /// True if the call is made again also when a key was deleted.
-    pub heeds_absence: bool,
+    pub wake_on_delete: bool,
     /// The hash of the token of a client queued for a lock, unless an engine queues it.
     pub token: Option<u64>,
     /// Time at which the call is made again even if no key has changed, in monotonic milliseconds, or

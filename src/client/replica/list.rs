@@ -26,7 +26,7 @@ pub(crate) struct Replicas {
     /// Replicas that wait for a snapshot.
     waiting: Mutex<Vec<WaitingReplica>>,
     /// Replicas that may continue with the content of an append-only file.
-    behind: Mutex<Vec<Behind>>,
+    behind: Mutex<Vec<LaggingReplica>>,
     /// Time at which the last replica has left, in monotonic milliseconds.
     left_ms: AtomicU64,
     /// Time of the last PING to the replicas, in monotonic milliseconds.
@@ -34,7 +34,7 @@ pub(crate) struct Replicas {
 }
 
 /// A replica that lacks more of the log than is kept in memory.
-pub(crate) struct Behind {
+pub(crate) struct LaggingReplica {
     pub(crate) waiting: WaitingReplica,
     /// Position up to which the replica has the log.
     pub(crate) position: u64,
@@ -99,12 +99,12 @@ impl Replicas {
     }
 
     /// Adds a replica that is to be sent the part of the log that it lacks, if an append-only file has that.
-    pub(crate) fn await_missing(&self, behind: Behind) {
+    pub(crate) fn await_missing(&self, behind: LaggingReplica) {
         self.behind.lock().push(behind);
     }
 
     /// Takes the replicas that lack a part of the log.
-    pub(crate) fn take_behind(&self) -> Vec<Behind> {
+    pub(crate) fn take_behind(&self) -> Vec<LaggingReplica> {
         std::mem::take(&mut *self.behind.lock())
     }
 

@@ -16,7 +16,7 @@ pub(crate) mod feed;
 mod list;
 
 pub(crate) use acknowledgements::WaitingForReplicas;
-pub(crate) use list::{Behind, Replicas, WaitingReplica};
+pub(crate) use list::{LaggingReplica, Replicas, WaitingReplica};
 
 /// State of a replica's synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

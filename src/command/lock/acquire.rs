@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::client::caller::Caller;
-use crate::client::info::ClientCopy;
+use crate::client::info::RemoteClient;
 use crate::client::registry::QueuePlace;
 use crate::client::staged::LockDemand;
-use crate::command::lock::args::{Ask, has_permits};
+use crate::command::lock::args::{AcquireArgs, has_permits};
 use crate::command::lock::deadlock::{self, Prospect};
 use crate::command::lock::replicated::reply_when_acknowledged;
 use crate::command::string::{SET, SET_EX};
@@ -15,7 +15,7 @@ use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::store::{
-    Hold, Holder, Holders, Key, LockMode, LockRecord, LockWaiter, Lookup, NEVER, Sharing, Str, Ttl, first_of,
+    HoldGuard, Holder, Holders, Key, LockMode, LockRecord, LockWaiter, Lookup, NEVER, Sharing, Str, Ttl, first_of,
 };
 
 /// The state of a lock for the client that asks for it.
@@ -30,7 +30,7 @@ enum Standing {
 }
 
 pub(super) fn acquire(call: &mut Call<'_>) -> Result<()> {
-    let mut ask = Ask::for_one(call)?;
+    let mut ask = AcquireArgs::for_one(call)?;
     let key = ask.keys[0];
     if standing(call, key, &mut ask)? == Standing::Taken {
         wait(call, &ask)?;
@@ -49,7 +49,7 @@ pub(super) fn acquire(call: &mut Call<'_>) -> Result<()> {
 }
 
 pub(super) fn acquire_several(call: &mut Call<'_>) -> Result<()> {
-    let mut ask = Ask::for_several(call)?;
+    let mut ask = AcquireArgs::for_several(call)?;
     let keys = ask.keys.clone();
     let mut is_any_taken = false;
     for key in &keys {
@@ -70,7 +70,7 @@ pub(super) fn acquire_several(call: &mut Call<'_>) -> Result<()> {
 ///
 /// # Errors
 /// The key is not a lock, the caller holds it in another mode, or asks for more than the semaphore has.
-fn standing(call: &mut Call<'_>, key: Key<'_>, ask: &mut Ask<'_>) -> Result<Standing> {
+fn standing(call: &mut Call<'_>, key: Key<'_>, ask: &mut AcquireArgs<'_>) -> Result<Standing> {
     let is_turn = is_turn(call, key, ask);
     let is_retry = call.is_retry();
     let free = |fits: bool| if fits && is_turn { Standing::Free } else { Standing::Taken };
@@ -128,7 +128,7 @@ fn waiter(call: &mut Call<'_>, key: Key<'_>) -> Option<LockWaiter> {
 }
 
 /// Returns true if no client is queued for a lock before the caller.
-fn is_turn(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>) -> bool {
+fn is_turn(call: &mut Call<'_>, key: Key<'_>, ask: &AcquireArgs<'_>) -> bool {
     let client = call.caller.info.id;
     let first = call.view.locks().queue(key).and_then(first_of);
     let kept = ask.kept.as_ref().map_or(u64::MAX, |kept| kept.number);
@@ -136,14 +136,14 @@ fn is_turn(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>) -> bool {
 }
 
 /// Leaves the reserved place of the caller, who has acquired the locks.
-fn leave_kept_place(call: &mut Call<'_>, ask: &Ask<'_>) {
-    let kept = ask.kept.as_ref().filter(|kept| call.namespace.lock_holders.take_up(kept));
+fn leave_kept_place(call: &mut Call<'_>, ask: &AcquireArgs<'_>) {
+    let kept = ask.kept.as_ref().filter(|kept| call.namespace.lock_holders.claim_slot(kept));
     let Some(kept) = kept else { return };
     ask.keys.iter().for_each(|key| call.view.locks().leave_queue(*key, kept.number));
 }
 
 /// Acquires a free lock, or extends a held one; returns its fencing token.
-fn take(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>) -> i64 {
+fn take(call: &mut Call<'_>, key: Key<'_>, ask: &AcquireArgs<'_>) -> i64 {
     let is_held = match call.view.locks().holders(key) {
         Some(holders) => holders.find(ask.token_hash, ask.token).is_some(),
         None => call.view.exists(key),
@@ -168,11 +168,11 @@ fn record_acquired(call: &mut Call<'_>, key: Key<'_>) {
     locks.record_acquired(waited_us.unwrap_or_default());
     if let Some(waited_us) = waited_us {
         let lock = (call.caller.db, key.hash, key.bytes);
-        locks.handovers.record(lock, ClientCopy::of(&call.caller.info), waited_us, now);
+        locks.handovers.record(lock, RemoteClient::of(&call.caller.info), waited_us, now);
     }
 }
 
-fn take_alone(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, is_held: bool) -> i64 {
+fn take_alone(call: &mut Call<'_>, key: Key<'_>, ask: &AcquireArgs<'_>, is_held: bool) -> i64 {
     if !is_held {
         let (ttl, event) = ask.deadline.map_or((Ttl::Clear, SET), |deadline| (Ttl::At(deadline), SET_EX));
         call.view.set(key, ask.token, ttl, event);
@@ -204,9 +204,9 @@ fn new_record(token: &[u8], fence: i64, since_us: i64) -> LockRecord {
 }
 
 /// Makes the caller the holder of a lock.
-fn hold(record: &mut LockRecord, holder: &Caller, key: Key<'_>, ask: &Ask<'_>) {
+fn hold(record: &mut LockRecord, holder: &Caller, key: Key<'_>, ask: &AcquireArgs<'_>) {
     if record.hold.as_ref().is_none_or(|hold| hold.holder().id() != holder.info.id) {
-        record.hold = Some(Hold::new(holder.as_lock_holder(), ask.token_hash));
+        record.hold = Some(HoldGuard::new(holder.as_lock_holder(), ask.token_hash));
     }
     record.is_announced |= ask.is_announced;
     if let Some(meta) = ask.meta {
@@ -218,7 +218,7 @@ fn hold(record: &mut LockRecord, holder: &Caller, key: Key<'_>, ask: &Ask<'_>) {
 }
 
 /// Acquires a shared lock or permits, or extends them; returns the fencing token.
-fn take_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, is_held: bool) -> i64 {
+fn take_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &AcquireArgs<'_>, is_held: bool) -> i64 {
     let until_ms = ask.held_until_ms(call);
     if is_held {
         return keep_with_others(call, key, ask, until_ms);
@@ -248,7 +248,7 @@ fn take_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, is_held: b
 }
 
 /// Extends a shared lock or permits that are held with the same token; returns the fencing token.
-fn keep_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, until_ms: u64) -> i64 {
+fn keep_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &AcquireArgs<'_>, until_ms: u64) -> i64 {
     let caller = &*call.caller;
     let fence = call.view.locks().change_holders(key, |holders| {
         let holders = holders.as_mut()?;
@@ -265,14 +265,14 @@ fn keep_with_others(call: &mut Call<'_>, key: Key<'_>, ask: &Ask<'_>, until_ms: 
 }
 
 /// Queues for locks that others hold, or replies that they are taken.
-fn wait(call: &mut Call<'_>, ask: &Ask<'_>) -> Result<()> {
+fn wait(call: &mut Call<'_>, ask: &AcquireArgs<'_>) -> Result<()> {
     let locks = call.namespace.observed.locks.clone();
     let begins = ask.until_ms.is_some() && call.caller.staged.is_none() && !call.is_nested();
     // An engine queues the client first: its call is then retried on the mirror, to examine it.
     let begins = begins && call.is_retry() == call.namespace.engine().is_some();
     let prospect = if begins { deadlock::prospect(call, ask) } else { Prospect::Waits };
     if let Prospect::Unknown = prospect {
-        call.put_off();
+        call.retry_exclusive();
         return Ok(());
     }
     let is_retry = call.is_retry();
@@ -299,7 +299,7 @@ fn wait(call: &mut Call<'_>, ask: &Ask<'_>) -> Result<()> {
     match ask.until_ms {
         None => reply_null(&mut call.reply, mode),
         Some(until_ms) => {
-            let kept = ask.kept.as_ref().filter(|kept| call.namespace.lock_holders.take_up(kept));
+            let kept = ask.kept.as_ref().filter(|kept| call.namespace.lock_holders.claim_slot(kept));
             let number = kept.map_or(0, |kept| kept.number);
             let (token, since_us, is_session) = (ask.token_hash, now.mono_us(), ask.is_session);
             let place = QueuePlace { number, mode, token, since_us, is_session };

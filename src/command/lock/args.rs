@@ -9,12 +9,12 @@ use crate::command::ttl::{Amount, Unit};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
-use crate::namespace::KeptPlace;
+use crate::namespace::ReservedSlot;
 use crate::store::{Key, LockMode, NEVER, is_shared_value};
 use crate::time::clock::Deadline;
 
 /// The arguments of a client that asks for locks.
-pub(super) struct Ask<'a> {
+pub(super) struct AcquireArgs<'a> {
     /// The key of the lock, or of several locks at once.
     pub(super) keys: SmallVec<[Key<'a>; 1]>,
     pub(super) token: &'a [u8],
@@ -31,14 +31,14 @@ pub(super) struct Ask<'a> {
     /// The number of replicas that must have the lock before the reply; `None` without REPLICAS.
     pub(super) replicas: Option<usize>,
     /// The place in the queues that was reserved for the caller.
-    pub(super) kept: Option<KeptPlace>,
+    pub(super) kept: Option<ReservedSlot>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> AcquireArgs<'a> {
     /// Parses the arguments of LOCK.ACQUIRE.
     pub(super) fn for_one(call: &mut Call<'a>) -> Result<Self> {
         let key = call.args.key()?;
-        Ask::read(call, smallvec![key], LockMode::Exclusive)
+        AcquireArgs::read(call, smallvec![key], LockMode::Exclusive)
     }
 
     /// Parses the arguments of LOCK.ACQUIREMULTI.
@@ -53,7 +53,7 @@ impl<'a> Ask<'a> {
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Error::other(format!("key '{}' is named twice", shown_key(call, twice[0]))));
         }
-        Ask::read(call, keys, LockMode::Several)
+        AcquireArgs::read(call, keys, LockMode::Several)
     }
 
     /// Parses the token and the options.
@@ -62,8 +62,19 @@ impl<'a> Ask<'a> {
         let token_hash = call.namespace.store.hash(token);
         let (deadline, until_ms, meta, replicas, kept) = (None, None, None, None, None);
         let (is_session, is_announced) = (false, false);
-        let mut ask =
-            Ask { keys, token, token_hash, mode, deadline, until_ms, is_session, is_announced, meta, replicas, kept };
+        let mut ask = AcquireArgs {
+            keys,
+            token,
+            token_hash,
+            mode,
+            deadline,
+            until_ms,
+            is_session,
+            is_announced,
+            meta,
+            replicas,
+            kept,
+        };
         while let Some(word) = call.args.next_arg() {
             if !ask.take_option(call, word)? {
                 return Err(Error::Syntax);
@@ -85,7 +96,7 @@ impl<'a> Ask<'a> {
         if ask.until_ms.is_some() && !call.is_nested() && !call.is_retry() {
             let (token, mode, db) = (token_hash, ask.mode, call.caller.db);
             let keys = ask.keys.iter().map(|key| key.bytes.into());
-            let asked = || KeptPlace { number: 0, token, mode, db, keys: keys.collect() };
+            let asked = || ReservedSlot { number: 0, token, mode, db, keys: keys.collect() };
             ask.kept = call.namespace.lock_holders.kept_place(asked);
         }
         Ok(ask)

@@ -18,8 +18,8 @@
 use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::client::info::{ClientCopy, ClientInfo, LockName};
-use crate::command::lock::args::Ask;
+use crate::client::info::{ClientInfo, LockName, RemoteClient};
+use crate::command::lock::args::AcquireArgs;
 use crate::command::lock::error_text::shown_key;
 use crate::config::OnDeadlock;
 use crate::dispatch::Call;
@@ -49,7 +49,7 @@ pub(crate) struct CycleLink {
 }
 
 /// Returns the prospect of the caller if it waits for locks that it cannot have now, and records the caller as queued.
-pub(super) fn prospect(call: &mut Call<'_>, ask: &Ask<'_>) -> Prospect {
+pub(super) fn prospect(call: &mut Call<'_>, ask: &AcquireArgs<'_>) -> Prospect {
     if call.config.lock_deadlock == OnDeadlock::Wait {
         return Prospect::Waits;
     }
@@ -82,7 +82,7 @@ pub(super) fn cycle_from(call: &mut Call<'_>, lock: LockName) -> Option<Vec<Cycl
 
 /// Returns true if a client may wait for the caller once the caller waits: for a lock that it holds, or at the place
 /// that it takes up. Otherwise it closes no cycle.
-fn may_be_waited_for(call: &Call<'_>, ask: &Ask<'_>) -> bool {
+fn may_be_waited_for(call: &Call<'_>, ask: &AcquireArgs<'_>) -> bool {
     let Call { namespace, caller, .. } = call;
     ask.kept.is_some()
         || namespace.engine().is_some()
@@ -225,7 +225,7 @@ impl<'c, 'v> Search<'c, 'v> {
                 from.insert(to, (at, link));
                 next.push_back(to);
                 if to == client {
-                    return Some(way_back(&from, client));
+                    return Some(path_to(&from, client));
                 }
             }
         }
@@ -310,7 +310,8 @@ impl<'c, 'v> Search<'c, 'v> {
         loop {
             let before = self.served.len();
             for waiting in self.waiting.iter().rev() {
-                if !self.served.contains(&waiting.client) && waiting.locks.iter().all(|lock| self.is_had(waiting, lock))
+                if !self.served.contains(&waiting.client)
+                    && waiting.locks.iter().all(|lock| self.is_granted(waiting, lock))
                 {
                     self.served.insert(waiting.client);
                 }
@@ -370,7 +371,7 @@ impl<'c, 'v> Search<'c, 'v> {
     }
 
     /// Returns true if a client gets a lock when the served clients release theirs.
-    fn is_had(&self, waiting: &Waiting, lock: &LockName) -> bool {
+    fn is_granted(&self, waiting: &Waiting, lock: &LockName) -> bool {
         let awaited = &self.locks[lock];
         awaited.before(waiting.client).is_none_or(|before| self.served.contains(&before))
             && match waiting.mode {
@@ -393,7 +394,7 @@ impl<'c, 'v> Search<'c, 'v> {
             return Vec::new();
         };
         let mut links = Vec::new();
-        for lock in waiting.locks.iter().filter(|lock| !self.is_had(waiting, lock)) {
+        for lock in waiting.locks.iter().filter(|lock| !self.is_granted(waiting, lock)) {
             let awaited = &self.locks[lock];
             let link = |client, is_queued| CycleLink { key: lock.1.clone(), client, is_queued };
             let held = awaited.holders.iter().filter(|holder| !self.is_released(holder));
@@ -418,7 +419,7 @@ impl Awaited {
 }
 
 /// Returns the links from a client back to itself, each found from the client before.
-fn way_back(from: &HashMap<u64, (u64, CycleLink)>, client: u64) -> Vec<CycleLink> {
+fn path_to(from: &HashMap<u64, (u64, CycleLink)>, client: u64) -> Vec<CycleLink> {
     let (mut links, mut at) = (Vec::new(), client);
     while let Some((before, link)) = from.get(&at) {
         links.push(link.clone());
@@ -437,7 +438,7 @@ fn in_words(call: &Call<'_>, cycle: &[CycleLink]) -> String {
         let key = shown_key(call, &link.key);
         let how = if link.is_queued { "awaited" } else { "held" };
         match call.namespace.clients.shown(link.client) {
-            Some(ClientCopy { id, process: Some(process), .. }) => {
+            Some(RemoteClient { id, process: Some(process), .. }) => {
                 format!("{key} {how} by client {id} of process {process:016x}")
             }
             _ => format!("{key} {how} by client {}", link.client),

@@ -1,7 +1,7 @@
 //! LOCK.INFO and LOCK.LIST: the holders of a lock, with times, and the clients that wait for it.
 
 use crate::client::engine::Engine;
-use crate::client::info::ClientCopy;
+use crate::client::info::RemoteClient;
 use crate::client::registry::Unblocked;
 use crate::command::keys::scan::{COUNT_DEFAULT, FoundKeys, SLICE_STEPS, STEPS_PER_KEY, parse_cursor, read_count};
 use crate::command::lock::KEY;
@@ -66,7 +66,7 @@ struct Holding {
 struct HolderRecord {
     fence: i64,
     age_ms: u64,
-    client: Option<ClientCopy>,
+    client: Option<RemoteClient>,
     meta: Option<Vec<u8>>,
     /// True if the lock is released when the client's connection closes.
     is_session: bool,
@@ -140,9 +140,9 @@ impl Description {
 
 /// Returns the client that has acquired a lock, if known, unless it is away: it may return as another client and keep
 /// the lock.
-pub(super) fn client_of(record: &LockRecord) -> Option<ClientCopy> {
+pub(super) fn client_of(record: &LockRecord) -> Option<RemoteClient> {
     let is_away = record.session.as_ref().is_some_and(|session| session.is_gone());
-    ClientCopy::of_holder(record.hold.as_ref().filter(|_| !is_away)?.holder())
+    RemoteClient::of_holder(record.hold.as_ref().filter(|_| !is_away)?.holder())
 }
 
 pub(super) fn pttl_ms(deadline: Option<Deadline>, now: Now) -> i64 {
@@ -237,7 +237,7 @@ fn reply_cycle(call: &mut Call<'_>, cycle: Option<Vec<CycleLink>>) {
 }
 
 /// Replies with the process of a client.
-fn reply_process(reply: &mut Reply<'_>, client: &ClientCopy, engine: &dyn Engine) {
+fn reply_process(reply: &mut Reply<'_>, client: &RemoteClient, engine: &dyn Engine) {
     reply.bulk(format!("{:016x}", client.process.unwrap_or_else(|| engine.process())).as_bytes());
 }
 
@@ -329,7 +329,7 @@ struct Row<'k> {
     listed: Listed,
     waiting: usize,
     /// The client that holds the lock alone.
-    client: Option<ClientCopy>,
+    client: Option<RemoteClient>,
 }
 
 /// A walk over locks.

@@ -6,7 +6,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use crate::client::info::ClientCopy;
+use crate::client::info::RemoteClient;
 use crate::command::lock::deadlock::{self, CycleLink};
 use crate::command::lock::inspect::{Listed, age_ms, mode_word, pttl_ms};
 use crate::dispatch::introspection::describe;
@@ -67,7 +67,7 @@ pub(crate) struct ShownHolder {
     /// The number among several holders.
     pub(crate) number: Option<u64>,
     /// The client that has acquired the lock, of this process or of another one; it may have disconnected since.
-    pub(crate) client: Option<ClientCopy>,
+    pub(crate) client: Option<RemoteClient>,
     /// True if the connection of the holder to this process has closed.
     pub(crate) is_gone: bool,
     /// True if the lock is bound to a session whose connection has closed, and ends unless the session returns in time.
@@ -103,7 +103,7 @@ impl ShownHolder {
         let meta = record.meta.as_deref();
         ShownHolder {
             number: None,
-            client: holder.and_then(ClientCopy::of_holder),
+            client: holder.and_then(RemoteClient::of_holder),
             is_gone: holder.is_some_and(|holder| holder.is_gone()),
             is_away: record.session.as_ref().is_some_and(|session| session.is_gone()),
             meta: meta.map(|meta| meta[..meta.len().min(TEXT_SHOWN)].to_vec()),

@@ -7,7 +7,7 @@ use crate::command::ttl::EXPIRE;
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
-use crate::store::{Event, Key, LockRecord, Lookup, Loss, Sharing, Str, is_shared_value};
+use crate::store::{Event, Key, LockRecord, Lookup, LossReason, Sharing, Str, is_shared_value};
 
 /// The event of a semaphore that got another size.
 const RESIZED: &Event = &SET.keeping_holders();
@@ -59,7 +59,7 @@ pub(super) fn release(call: &mut Call<'_>) -> Result<()> {
     match held {
         Some(Held::Alone) => {
             if call.view.locks().record(key).is_some_and(|record| is_of_another(call.caller.info.id, record)) {
-                call.view.locks().lose(key, Loss::Released);
+                call.view.locks().lose(key, LossReason::Released);
             } else if let Some(record) = call.view.locks().end(key) {
                 record_ended(call, key, &record);
             }
@@ -69,7 +69,7 @@ pub(super) fn release(call: &mut Call<'_>) -> Result<()> {
             let client = call.caller.info.id;
             let holder = call.view.locks().holders(key).and_then(|holders| holders.get(number));
             let is_lost = holder.is_some_and(|holder| is_of_another(client, &holder.record));
-            let ended = call.view.locks().end_holder(key, number, is_lost.then_some(Loss::Released));
+            let ended = call.view.locks().end_holder(key, number, is_lost.then_some(LossReason::Released));
             if let Some(holder) = ended.filter(|_| !is_lost) {
                 record_ended(call, key, &holder.record);
             }

@@ -3,7 +3,7 @@
 use crate::client::info::ClientInfo;
 use crate::dispatch::Call;
 use crate::error::Result;
-use crate::store::{HeldLock, Hold, LockRecord};
+use crate::store::{HeldLock, HoldGuard, LockRecord};
 
 pub(super) fn resume(call: &mut Call<'_>) -> Result<()> {
     let token = call.args.bytes()?;
@@ -39,7 +39,7 @@ fn take_over(call: &mut Call<'_>, bytes: &[u8], token: &[u8]) -> bool {
     call.view.locks().change_held(db, key, token, |record| {
         is_taken = is_of_user(record, &caller.info);
         if is_taken {
-            record.hold = Some(Hold::new(caller.as_lock_holder(), token_hash));
+            record.hold = Some(HoldGuard::new(caller.as_lock_holder(), token_hash));
             if record.session.is_some() {
                 record.set_session(caller.as_lock_holder(), (db, bytes));
             }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::client::replica::feed::Feed;
-use crate::client::replica::{Behind, Replica, WaitingReplica, WantedData};
+use crate::client::replica::{LaggingReplica, Replica, WaitingReplica, WantedData};
 use crate::client::session::Replies;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -190,7 +190,7 @@ fn continue_or_synchronize(call: &mut Call<'_>) -> Result<()> {
     }
     if let Some((position, reader)) = position.and_then(|at| Some((at, namespace.resume_late(id, at)?))) {
         let waiting = wait(call, &replica)?;
-        namespace.replicas.await_missing(Behind { waiting, position, reader });
+        namespace.replicas.await_missing(LaggingReplica { waiting, position, reader });
         namespace.persistence.look();
         return Ok(());
     }

@@ -9,7 +9,7 @@ use crate::config::HostPort;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::namespace::failover::Terms;
+use crate::namespace::failover::FailoverOptions;
 use crate::resp::parse_int;
 use crate::spec::{
     ADMIN, Arg, CONTROL, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_ENGINE, NO_SCRIPT, STALE, block,
@@ -159,7 +159,7 @@ fn fail_over(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-fn read_terms(call: &mut Call<'_>) -> Result<Terms> {
+fn read_terms(call: &mut Call<'_>) -> Result<FailoverOptions> {
     let (mut timeout_ms, mut target, mut is_forced) = (None, None, false);
     while let Some(word) = call.args.next_arg() {
         let left = call.args.left();
@@ -179,5 +179,5 @@ fn read_terms(call: &mut Call<'_>) -> Result<Terms> {
         }
     }
     let now = call.now();
-    Ok(Terms { target, until_ms: timeout_ms.map(|ms| now.ms_later(ms)), is_forced })
+    Ok(FailoverOptions { target, until_ms: timeout_ms.map(|ms| now.ms_later(ms)), is_forced })
 }

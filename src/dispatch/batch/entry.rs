@@ -16,7 +16,7 @@ impl<'n> BatchRun<'n> {
     /// Acquires the gate of the store, unless it is held. Returns false, without the gate, if the admission state has
     /// changed since this batch has read it.
     #[inline]
-    pub(super) fn take_gate(&mut self, take: impl FnOnce(&'n Store) -> GateGuard<'n>) -> bool {
+    pub(super) fn acquire_gate(&mut self, take: impl FnOnce(&'n Store) -> GateGuard<'n>) -> bool {
         if self.guard.is_some() {
             return true;
         }
@@ -36,16 +36,21 @@ impl<'n> BatchRun<'n> {
     /// Acquires the gate for a call of a command: exclusively for a command that needs the whole store, unless the keys
     /// to be locked are known. Returns false as [`BatchRun::take_gate`] does.
     #[inline(always)] // as BatchRun::execute
-    pub(super) fn enter(&mut self, command: &CommandSpec, request: Request<'_>, locks: Option<&[u64]>) -> bool {
+    pub(super) fn acquire_gate_for(
+        &mut self,
+        command: &CommandSpec,
+        request: Request<'_>,
+        locks: Option<&[u64]>,
+    ) -> bool {
         if self.env.timer.begin() >= self.stale_at {
             self.refresh();
         }
         let is_exclusive = locks.is_none() && command.is_exclusive(request);
         if is_exclusive && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
             self.guard = None; // the gate is not reentrant
-            return self.take_gate(Store::lock_exclusive);
+            return self.acquire_gate(Store::lock_exclusive);
         }
-        self.take_gate(|store| store.hold(1))
+        self.acquire_gate(|store| store.hold(1))
     }
 
     /// Reads the time again after a call that took long, and releases the gate if others have waited long enough.
@@ -54,15 +59,15 @@ impl<'n> BatchRun<'n> {
         self.read_time();
         let is_shared = matches!(self.guard, Some(GateGuard::Shared(_)));
         if is_shared && self.env.namespace.store.is_awaited() {
-            self.give_way();
+            self.yield_gate();
         }
     }
 
     /// Releases the gate and lets another thread pass, if this one has had it for long enough.
-    pub(super) fn give_way(&mut self) {
+    pub(super) fn yield_gate(&mut self) {
         if self.env.timer.ns_since(self.held_from) >= GATE_KEPT_NS {
             self.guard = None;
-            self.env.namespace.store.let_pass();
+            self.env.namespace.store.yield_to_waiter();
             self.read_time();
             self.held_from = self.read_at;
         }
@@ -78,7 +83,7 @@ impl<'n> BatchRun<'n> {
     #[cold]
     pub(super) fn call_exclusively(&mut self, client: &mut Client, run: RequestRun<'_>, out: &mut Output) -> Next {
         self.guard = None; // the gate is not reentrant
-        if !self.take_gate(Store::lock_exclusive) {
+        if !self.acquire_gate(Store::lock_exclusive) {
             return Next::Again;
         }
         self.read_time();

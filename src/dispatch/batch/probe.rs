@@ -53,7 +53,7 @@ impl BatchRun<'_> {
         let mut hashes = Hashes::new();
         command.hash_keys(request, &self.env.namespace.store, &mut hashes);
         self.guard = None;
-        assert!(self.enter(command, request, None), "nothing is published meanwhile");
+        assert!(self.acquire_gate_for(command, request, None), "nothing is published meanwhile");
         let is_shut = self.guard.as_ref().is_some_and(|guard| is_shut(guard, command, &hashes));
         is_shut.then(|| Fate::Refused(super::busy(self.env.namespace).wire_text().to_vec()))
     }

@@ -42,7 +42,7 @@ pub(crate) type HistoryId = [u8; 40];
 
 /// Timestamp of a block by two clocks, with the last fencing token and the history of the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct BlockStamp {
     /// Milliseconds since 1970, by the wall clock.
     pub(crate) wall_ms: i64,
     /// Milliseconds since the system was booted; they never decrease, whatever is done to the wall clock.
@@ -84,7 +84,7 @@ pub(crate) struct Header {
     /// The boot of the system in which the block was written.
     pub(crate) boot: String,
     /// Time of the write.
-    pub(crate) at: Stamp,
+    pub(crate) at: BlockStamp,
     /// Number of bytes of the file known to be durable when the block was written.
     pub(crate) synced: u64,
 }
@@ -102,7 +102,7 @@ impl Header {
     /// Formats the part that the checksum covers.
     fn covered(&self) -> String {
         let Header { position, len, end, boot, at, synced } = self;
-        let Stamp { wall_ms, boot_ms, fence, history } = at;
+        let BlockStamp { wall_ms, boot_ms, fence, history } = at;
         let end = if *end == position.wrapping_add(*len) { String::new() } else { format!("end:{end};") };
         let history = history.map_or(String::new(), |id| format!("repl:{};", id.escape_ascii()));
         format!(
@@ -138,7 +138,7 @@ pub(super) fn parse_header(line: &[u8]) -> Option<ReadHeader> {
             "at" => {
                 let (wall_ms, boot_ms) = value.split_once(',')?;
                 let (wall_ms, boot_ms) = (wall_ms.parse().ok()?, boot_ms.parse().ok()?);
-                at = Some(Stamp { wall_ms, boot_ms, ..Stamp::default() });
+                at = Some(BlockStamp { wall_ms, boot_ms, ..BlockStamp::default() });
             }
             "fence" => fence = value.parse().ok()?,
             "sync" => synced = value.parse().ok()?,
@@ -149,7 +149,7 @@ pub(super) fn parse_header(line: &[u8]) -> Option<ReadHeader> {
     }
     let (position, len): (u64, u64) = (position?, len?);
     let end = end.unwrap_or(position.wrapping_add(len));
-    let header = Header { position, len, end, boot: boot?, at: Stamp { fence, history, ..at? }, synced };
+    let header = Header { position, len, end, boot: boot?, at: BlockStamp { fence, history, ..at? }, synced };
     Some(ReadHeader { header, checksum, covered })
 }
 
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        let at = Stamp { wall_ms: 1_700_000_000_123, boot_ms: 55_000, fence: 9, history: None };
+        let at = BlockStamp { wall_ms: 1_700_000_000_123, boot_ms: 55_000, fence: 9, history: None };
         Header { position: 1234, len: 9, end: 1243, boot: boot_field("0f9b;\n5f0e-7d5e"), at, synced: 17 }
     }
 

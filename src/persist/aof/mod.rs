@@ -28,7 +28,7 @@ mod writer_tests;
 
 #[cfg(test)]
 pub(crate) use block::NO_BOOT;
-pub(crate) use block::{HistoryId, Stamp};
+pub(crate) use block::{BlockStamp, HistoryId};
 pub(crate) use directory::{AofDir, PartFile};
 pub(crate) use error::AofError;
 pub(crate) use handle::AofHandle;
@@ -42,7 +42,7 @@ pub(crate) use range::{LogRange, WrittenFiles, read_range};
 #[cfg(test)]
 pub(crate) use segment::Piece;
 pub(crate) use segment::{SegmentReader, Tail, Verdict};
-pub(crate) use timestamp::{Moment, read_clocks};
+pub(crate) use timestamp::{Timestamp, read_clocks};
 pub(crate) use truncate::cut_tail;
 #[cfg(test)]
 pub(crate) use writer::WriterStep;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::persist::aof::frames::{self, LogFrame};
 use crate::persist::aof::{
-    AofDir, AofOptions, FsyncPolicy, HistoryId, LogRange, Stamp, Start, Writer, WriterStep, WrittenFiles, read_range,
+    AofDir, AofOptions, BlockStamp, FsyncPolicy, HistoryId, LogRange, Start, Writer, WriterStep, WrittenFiles,
+    read_range,
 };
 use crate::persist::disk::Disk;
 use crate::persist::disk::simulated::SimulatedDisk;
@@ -63,7 +64,7 @@ fn write_log(seed: u64) -> Written {
     };
     let stamp = move || {
         let now_ms = now_ms.fetch_add(700, Relaxed);
-        Stamp { wall_ms: now_ms as i64, boot_ms: now_ms, fence: 0, history: Some(ID) }
+        BlockStamp { wall_ms: now_ms as i64, boot_ms: now_ms, fence: 0, history: Some(ID) }
     };
     let all = log.reader(ReaderPurpose::Replicate);
     let reader = log.reader(ReaderPurpose::Copy);

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use crate::persist::aof::block::{Header, RunningChecksum, Stamp, timestamp};
+use crate::persist::aof::block::{BlockStamp, Header, RunningChecksum, timestamp};
 use crate::persist::aof::segment::{Piece, SegmentReader, Tail, Verdict};
 use crate::persist::disk::simulated::SimulatedDisk;
 use crate::persist::disk::simulated::random::Random;
@@ -31,7 +31,7 @@ impl Written {
         let stamp = timestamp(1_700_000_000_000 + begin as i64 * 1000);
         self.sum.add(&stamp);
         self.bytes.extend_from_slice(&stamp);
-        let at = Stamp { wall_ms: 1_700_000_000_000, boot_ms: 77, fence: 0, history: None };
+        let at = BlockStamp { wall_ms: 1_700_000_000_000, boot_ms: 77, fence: 0, history: None };
         let (position, len) = (self.commands.len() as u64, commands.len() as u64);
         let header = Header { position, len, end: position + len, boot: "b0".to_owned(), at, synced: synced as u64 };
         let line = header.write([commands], &mut self.sum);

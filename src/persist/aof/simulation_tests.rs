@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use crate::persist::aof::sync::Syncer;
 use crate::persist::aof::writer::Rest;
 use crate::persist::aof::{
-    AofDir, AofHandle, AofOptions, FsyncPolicy, Piece, SegmentReader, Stamp, Start, Tail, Verdict, Writer, WriterStep,
-    cut_tail,
+    AofDir, AofHandle, AofOptions, BlockStamp, FsyncPolicy, Piece, SegmentReader, Start, Tail, Verdict, Writer,
+    WriterStep, cut_tail,
 };
 use crate::persist::disk::simulated::SimulatedDisk;
 use crate::persist::disk::simulated::faults::DiskFaults;
@@ -180,7 +180,7 @@ impl Life {
         let options = options(policy, &mut random);
         let now_ms = Arc::new(AtomicU64::new(random.below(100_000) as u64));
         let time = now_ms.clone();
-        let clock = move || Stamp {
+        let clock = move || BlockStamp {
             wall_ms: 1_700_000_000_000 + time.load(Relaxed) as i64,
             boot_ms: time.load(Relaxed),
             fence: 0,

@@ -1,6 +1,6 @@
 //! Timestamps by the wall clock and by the time since boot.
 
-use crate::persist::aof::block::{Header, NO_BOOT, RunningChecksum, Stamp, boot_field, timestamp};
+use crate::persist::aof::block::{BlockStamp, Header, NO_BOOT, RunningChecksum, boot_field, timestamp};
 use crate::persist::aof::policy::Annotations;
 use crate::persist::disk::Disk;
 use crate::time::clock::Clock;
@@ -10,7 +10,7 @@ const READING_MAX_MS: u64 = 10;
 
 /// Timestamp by the wall clock, and by the time since the system was booted, which cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct Timestamp {
     /// The number of the boot, or [`NO_BOOT`].
     pub(crate) boot: String,
     /// Milliseconds since 1970.
@@ -29,20 +29,20 @@ pub(crate) fn read_clocks(disk: &dyn Disk, clock: &Clock) -> (i64, u64) {
     }
 }
 
-impl Moment {
+impl Timestamp {
     pub(crate) fn present(disk: &dyn Disk, clock: &Clock) -> Self {
         let (wall_ms, boot_ms) = read_clocks(disk, clock);
-        Moment { boot: boot_field(&disk.boot_id(clock).unwrap_or_default()), wall_ms, boot_ms }
+        Timestamp { boot: boot_field(&disk.boot_id(clock).unwrap_or_default()), wall_ms, boot_ms }
     }
 
     /// Returns true if both timestamps are of the same, known boot, so that the time between them is known.
-    pub(crate) fn is_of_same_boot(&self, other: &Moment) -> bool {
+    pub(crate) fn is_of_same_boot(&self, other: &Timestamp) -> bool {
         self.boot == other.boot && self.boot != NO_BOOT
     }
 
     /// Returns the time at which a block was written.
     pub(crate) fn of(header: &Header) -> Self {
-        Moment { boot: header.boot.clone(), wall_ms: header.at.wall_ms, boot_ms: header.at.boot_ms }
+        Timestamp { boot: header.boot.clone(), wall_ms: header.at.wall_ms, boot_ms: header.at.boot_ms }
     }
 
     /// Returns the annotations at the start of a base of commands: the time at which it was written and, in the header
@@ -54,7 +54,7 @@ impl Moment {
             sum.add(&lines);
         }
         if wanted.checksums {
-            let at = Stamp { wall_ms: self.wall_ms, boot_ms: self.boot_ms, fence, history: None };
+            let at = BlockStamp { wall_ms: self.wall_ms, boot_ms: self.boot_ms, fence, history: None };
             let header = Header { position: 0, len: 0, end: 0, boot: self.boot.clone(), at, synced: 0 };
             lines.extend_from_slice(&header.write([], &mut sum));
         }
@@ -63,7 +63,7 @@ impl Moment {
 
     /// Formats the timestamp as text.
     pub(crate) fn to_text(&self) -> String {
-        let Moment { boot, wall_ms, boot_ms } = self;
+        let Timestamp { boot, wall_ms, boot_ms } = self;
         format!("{boot},{wall_ms},{boot_ms}")
     }
 
@@ -72,7 +72,7 @@ impl Moment {
         let mut fields = std::str::from_utf8(text).ok()?.split(',');
         let (boot, wall_ms, boot_ms) =
             (fields.next()?.to_owned(), fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-        Some(Moment { boot, wall_ms, boot_ms })
+        Some(Timestamp { boot, wall_ms, boot_ms })
     }
 }
 
@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn a_moment_is_read_as_it_was_written_and_what_is_none_is_not() {
-        let moment = Moment { boot: "0f9b-1".into(), wall_ms: -5, boot_ms: 7 };
-        assert_eq!(Moment::parse(moment.to_text().as_bytes()), Some(moment));
+        let moment = Timestamp { boot: "0f9b-1".into(), wall_ms: -5, boot_ms: 7 };
+        assert_eq!(Timestamp::parse(moment.to_text().as_bytes()), Some(moment));
         for text in ["", "a", "a,1", "a,1,-1", "a,x,1"] {
-            assert_eq!(Moment::parse(text.as_bytes()), None, "{text}");
+            assert_eq!(Timestamp::parse(text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::persist::LogReader;
-use crate::persist::aof::block::{RunningChecksum, Stamp, boot_field};
+use crate::persist::aof::block::{BlockStamp, RunningChecksum, boot_field};
 use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::handle::{
@@ -52,7 +52,7 @@ const PAUSE_MAX_MS: u64 = 1000;
 const WRITTEN_AGAIN_MAX: u64 = 64 << 20;
 
 /// Clock for headers and for the pace of syncs. Its `boot_ms` has to run with the system's time.
-pub(crate) type AofClock = Box<dyn FnMut() -> Stamp + Send>;
+pub(crate) type AofClock = Box<dyn FnMut() -> BlockStamp + Send>;
 
 /// Callback for events of the latency monitor: the event's name, and its duration in milliseconds.
 pub(crate) type NoteLatency = Box<dyn Fn(&'static str, u64) + Send>;
@@ -265,7 +265,7 @@ impl Writer {
     }
 
     /// Writes a block, and takes all steps that follow from it.
-    fn work(&mut self, now: Stamp) -> Result<WriterStep, AofError> {
+    fn work(&mut self, now: BlockStamp) -> Result<WriterStep, AofError> {
         self.finish_sync()?;
         self.restart_if_asked()?;
         if self.lost.is_some() {
@@ -286,7 +286,7 @@ impl Writer {
     }
 
     /// Returns the time after which there is work without any new record.
-    fn time_to_sync(&self, now: Stamp) -> Option<Duration> {
+    fn time_to_sync(&self, now: BlockStamp) -> Option<Duration> {
         let due_ms = match &self.syncing {
             Some(syncing) if syncing.is_delayed => return None,
             Some(syncing) => syncing.began_ms + DELAYED_MS + 1,
@@ -306,7 +306,7 @@ impl Writer {
         self.unsynced() == 0 && !self.must_sync && !self.is_torn && self.syncing.is_none()
     }
 
-    fn sync_if_due(&mut self, now: Stamp) -> Result<(), AofError> {
+    fn sync_if_due(&mut self, now: BlockStamp) -> Result<(), AofError> {
         if let Some(syncing) = &mut self.syncing {
             syncing.is_delayed = self.shared.status.lock().count_delay(now.boot_ms);
             return Ok(());
@@ -427,7 +427,7 @@ impl Writer {
     }
 
     /// Begins a pause that doubles with each error; requests that wait for a result get this error.
-    fn pause_after(&mut self, error: AofError, now: Stamp) -> WriterStep {
+    fn pause_after(&mut self, error: AofError, now: BlockStamp) -> WriterStep {
         self.fail_requests(&error);
         let length_ms = self.pause.as_ref().map_or(PAUSE_MIN_MS, |pause| (pause.length_ms * 2).min(PAUSE_MAX_MS));
         self.pause = Some(Pause { until_ms: now.boot_ms + length_ms, length_ms });

@@ -12,8 +12,8 @@ use crate::persist::aof::handle::Completion;
 use crate::persist::aof::sync::Syncer;
 use crate::persist::aof::writer::Rest;
 use crate::persist::aof::{
-    AofDir, AofHandle, AofOptions, FsyncPolicy, NeedsRewrite, SegmentReader, Stamp, Start, Verdict, Writer, WriterStep,
-    spawn,
+    AofDir, AofHandle, AofOptions, BlockStamp, FsyncPolicy, NeedsRewrite, SegmentReader, Start, Verdict, Writer,
+    WriterStep, spawn,
 };
 use crate::persist::disk::real::RealDisk;
 use crate::persist::disk::simulated::SimulatedDisk;
@@ -49,7 +49,7 @@ fn stepped(policy: FsyncPolicy) -> Stepped {
     let (time, tick) = (now_ms.clone(), tick_ms.clone());
     let clock = move || {
         let now = time.fetch_add(tick.load(Relaxed), Relaxed);
-        Stamp { wall_ms: now as i64, boot_ms: now, fence: 0, history: None }
+        BlockStamp { wall_ms: now as i64, boot_ms: now, fence: 0, history: None }
     };
     let options = options(Path::new("/data"), policy);
     let reader = log.reader(ReaderPurpose::Copy);
@@ -504,7 +504,7 @@ fn start(path: &Path, policy: FsyncPolicy, log: &Arc<Log>) -> (AofHandle, std::t
         None => Start::New,
     };
     let options = AofOptions { timestamps: true, ..options(path, policy) };
-    let clock = || Stamp { wall_ms: 1_700_000_000_000, boot_ms: 0, fence: 0, history: None };
+    let clock = || BlockStamp { wall_ms: 1_700_000_000_000, boot_ms: 0, fence: 0, history: None };
     let reader = log.reader(ReaderPurpose::Copy);
     let boot = RealDisk.boot_id(&Clock::system()).unwrap_or_default();
     let writer = Writer::open(dir.clone(), reader, start, &options, &boot, Box::new(clock)).expect("opened");

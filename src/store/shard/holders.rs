@@ -7,7 +7,7 @@ use crate::store::event::{self, Event, HELD_ON, HELD_UNTIL, OnHolders};
 use crate::store::expire::NEVER;
 use crate::store::holders::{Holder, Holders, Sharing};
 use crate::store::key::Key;
-use crate::store::lock::{LockRecord, Loss};
+use crate::store::lock::{LockRecord, LossReason};
 use crate::store::shard::Keys;
 use crate::time::clock::Deadline;
 
@@ -78,7 +78,7 @@ impl Keys {
         &mut self,
         key: Key<'_>,
         number: u64,
-        loss: Option<Loss>,
+        loss: Option<LossReason>,
         cx: &mut ChangeCx,
     ) -> Option<Holder> {
         let holder = self.change_holders(key, |holders| {
@@ -108,7 +108,7 @@ impl Keys {
         while let Some((until_ms, number)) = self.holders(key).and_then(Holders::first_to_end)
             && until_ms <= cx.now.mono_ms()
         {
-            has_any = self.end_holder(key, number, Some(Loss::Expired), cx).is_some();
+            has_any = self.end_holder(key, number, Some(LossReason::Expired), cx).is_some();
         }
         if has_any {
             self.log_lock(key, cx);
@@ -130,7 +130,7 @@ impl Keys {
         let Some(holders) = self.holders(key) else { return };
         let bound = holders.of_session(client);
         for number in &bound {
-            self.end_holder(key, *number, Some(Loss::Session), cx);
+            self.end_holder(key, *number, Some(LossReason::Session), cx);
         }
         if !bound.is_empty() {
             self.log_holders(key, cx);
@@ -165,7 +165,7 @@ impl Keys {
         match (self.find_undeleted(key), event.on_holders()) {
             (None, _) => {} // `follow_lock` ends them
             (Some(_), OnHolders::Keep) => {}
-            (Some(_), OnHolders::End) => self.lose_lock(key, Loss::Overwritten, cx),
+            (Some(_), OnHolders::End) => self.lose_lock(key, LossReason::Overwritten, cx),
             (Some(entry), OnHolders::SetDeadline) => {
                 let until_ms = entry.deadline().map_or(NEVER, |deadline: Deadline| deadline.mono_ms(cx.now));
                 self.change_holders(key, |holders| holders.iter_mut().for_each(|held| held.set_all_until(until_ms)));
@@ -175,10 +175,10 @@ impl Keys {
 }
 
 /// Returns the event of a lock's deletion after its last holder has ended.
-fn last_holder_event(loss: Option<Loss>) -> &'static Event {
+fn last_holder_event(loss: Option<LossReason>) -> &'static Event {
     match loss {
-        Some(Loss::Expired) => event::EXPIRED,
-        Some(Loss::Session) => event::RELEASED,
+        Some(LossReason::Expired) => event::EXPIRED,
+        Some(LossReason::Session) => event::RELEASED,
         _ => Event::DEL,
     }
 }

@@ -6,7 +6,7 @@ use crate::store::cx::Cx;
 use crate::store::event::Event;
 use crate::store::image::{CopyLimit, HolderImage, Image, LockImage, TooLarge};
 use crate::store::key::Key;
-use crate::store::lock::{LockHolder, Loss};
+use crate::store::lock::{LockHolder, LossReason};
 use crate::store::shard::Keys;
 use crate::store::shard::field_deadlines::nearest_deadline;
 use crate::store::shard::keys::is_expired;
@@ -34,7 +34,7 @@ impl Keys {
     pub(crate) fn restore(&mut self, key: Key<'_>, image: Option<&Image>, cx: &mut ChangeCx) -> bool {
         let alive = image.filter(|image| !is_expired(&image.entry, cx));
         let lock = alive.and_then(|image| image.lock.as_ref());
-        self.lose_holders_unless(key, Loss::Flushed, |record| lock.is_some_and(|lock| lock.has(record)), cx);
+        self.lose_holders_unless(key, LossReason::Flushed, |record| lock.is_some_and(|lock| lock.has(record)), cx);
         self.drop_entry(key, cx);
         if let Some(image) = alive {
             let entry = image.entry.copy(key.bytes);

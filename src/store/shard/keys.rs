@@ -19,7 +19,7 @@ use crate::store::event::{self, Event, EventSink};
 use crate::store::expire::{DeadlineTree, NEVER, SweepTimer};
 use crate::store::interest::Interests;
 use crate::store::key::Key;
-use crate::store::lock::Loss;
+use crate::store::lock::LossReason;
 use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::{Contents, Reclaimer};
 use crate::store::relocation::Moved;
@@ -140,7 +140,7 @@ impl Keys {
     }
 
     /// Begins the change of all keys, by which locks are lost. A walk of a snapshot stays with the keys.
-    fn before_all_change(&mut self, loss: Loss, cx: &mut ChangeCx) {
+    fn before_all_change(&mut self, loss: LossReason, cx: &mut ChangeCx) {
         self.unfinished += 1;
         self.lose_all_locks(loss, cx);
         cx.changes_mut().add();
@@ -432,7 +432,7 @@ impl Keys {
 
     /// The bulk version of the funnel: removes every key and returns the former contents.
     pub(crate) fn clear(&mut self, cx: &mut ChangeCx) -> Contents {
-        self.before_all_change(Loss::Flushed, cx);
+        self.before_all_change(LossReason::Flushed, cx);
         let empty = Table::new(self.table.hasher().clone());
         let old = Contents {
             table: std::mem::replace(&mut self.table, empty),
@@ -445,7 +445,7 @@ impl Keys {
         self.changes += old.keys() as u64;
         self.with_ttl = 0;
         self.report();
-        self.all_changed(&old.table, Loss::Flushed, cx);
+        self.all_changed(&old.table, LossReason::Flushed, cx);
         self.unfinished -= 1;
         old
     }
@@ -453,8 +453,8 @@ impl Keys {
     /// The bulk version of the funnel: swaps all keys with the keys of another shard. Watchers stay with their
     /// databases.
     pub(crate) fn swap(&mut self, other: &mut Keys, cx: &mut ChangeCx) {
-        self.before_all_change(Loss::Swapped, cx);
-        other.before_all_change(Loss::Swapped, cx);
+        self.before_all_change(LossReason::Swapped, cx);
+        other.before_all_change(LossReason::Swapped, cx);
         std::mem::swap(&mut self.table, &mut other.table);
         std::mem::swap(&mut self.deadlines, &mut other.deadlines);
         FieldDeadlines::swap(&mut self.fields, &mut other.fields);
@@ -465,8 +465,8 @@ impl Keys {
         std::mem::swap(&mut self.reported_memory, &mut other.reported_memory);
         std::mem::swap(&mut self.reported, &mut other.reported);
         self.interests.swap_fences(&mut other.interests);
-        self.all_changed(&other.table, Loss::Swapped, cx);
-        other.all_changed(&self.table, Loss::Swapped, cx);
+        self.all_changed(&other.table, LossReason::Swapped, cx);
+        other.all_changed(&self.table, LossReason::Swapped, cx);
         self.delete_expired_watched(cx);
         other.delete_expired_watched(cx);
         self.unfinished -= 1;
@@ -490,7 +490,7 @@ impl Keys {
 
     /// Handles the change of all keys: the keys of `old`, and the present keys. An expired key from elsewhere is no
     /// change for its watchers: for them it was missing before and is missing now.
-    fn all_changed(&mut self, old: &Table<Entry>, loss: Loss, cx: &Cx) {
+    fn all_changed(&mut self, old: &Table<Entry>, loss: LossReason, cx: &Cx) {
         let Keys { table, interests, .. } = &*self;
         let has_changed = |key: &Key<'_>| {
             let appears = || table.find(key.hash, key.bytes).is_some_and(|entry| !is_expired(entry, cx));
@@ -530,7 +530,7 @@ impl Keys {
         self.interests.forget_fence(key);
         if is_expired(&displaced, cx) {
             self.log_removal(key);
-            self.lose_lock(key, Loss::Expired, cx);
+            self.lose_lock(key, LossReason::Expired, cx);
         }
         self.reclaimer.free(displaced);
     }

@@ -10,7 +10,7 @@ use crate::store::event;
 use crate::store::held_lock::{HeldLock, SeenLock};
 use crate::store::interest::{ReadyKeys, WatchFlag};
 use crate::store::key::Key;
-use crate::store::lock::{LockRecord, LockWaiter, Loss, LostLock};
+use crate::store::lock::{LockRecord, LockWaiter, LossReason, LostLock};
 use crate::store::lock_text;
 use crate::store::queues::Waiter;
 use crate::store::shard::Keys;
@@ -76,12 +76,12 @@ impl Keys {
     }
 
     /// Ends a lock that its holders have not released, if the key is a lock, and announces the loss.
-    pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
+    pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: LossReason, cx: &Cx) {
         self.lose_holders_unless(key, loss, |_| false, cx);
     }
 
     /// Ends all locks before their keys are removed. A walk of a snapshot still gets the keys unchanged.
-    pub(super) fn lose_all_locks(&mut self, loss: Loss, cx: &Cx) {
+    pub(super) fn lose_all_locks(&mut self, loss: LossReason, cx: &Cx) {
         if self.interests.has_locks() {
             let held = self.interests.locks().filter(|lock| lock.held.is_some());
             let held: Vec<(u64, Box<[u8]>)> = held.map(|lock| (lock.key.hash, lock.key.bytes.into())).collect();
@@ -93,7 +93,7 @@ impl Keys {
     pub(crate) fn lose_holders_unless(
         &mut self,
         key: Key<'_>,
-        loss: Loss,
+        loss: LossReason,
         is_kept: impl Fn(&LockRecord) -> bool,
         cx: &Cx,
     ) {
@@ -107,7 +107,7 @@ impl Keys {
         }
     }
 
-    pub(super) fn announce_loss(&self, key: Key<'_>, record: &LockRecord, loss: Loss, cx: &Cx) {
+    pub(super) fn announce_loss(&self, key: Key<'_>, record: &LockRecord, loss: LossReason, cx: &Cx) {
         let is_awaited = self.interests.counts().queued > 0 && self.interests.lock_queue(key).is_some();
         let awaited = is_awaited.then(|| (self.db(), key.hash));
         self.events.emit_lost_lock(&LostLock { key: key.bytes, record, loss, at_us: cx.now.mono_us(), awaited });
@@ -117,7 +117,7 @@ impl Keys {
     pub(crate) fn end_session_lock(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx) {
         self.peek(key, cx);
         if self.lock(key).is_some_and(|record| record.is_bound_to(client)) {
-            self.lose_lock(key, Loss::Session, cx);
+            self.lose_lock(key, LossReason::Session, cx);
             self.delete(key, event::RELEASED, cx);
         }
         self.end_session_holders(key, client, cx);
@@ -125,12 +125,12 @@ impl Keys {
 
     /// Handles the change of a key that may be a lock: the lock is lost unless the key still has its value, and a free
     /// lock is marked as ready for the clients queued for it. `loss` is the reason for the absence of a missing key.
-    pub(super) fn follow_lock(&mut self, key: Key<'_>, loss: Loss, cx: &Cx) {
+    pub(super) fn follow_lock(&mut self, key: Key<'_>, loss: LossReason, cx: &Cx) {
         let entry = self.find_undeleted(key).filter(|entry| !is_expired(entry, cx));
         let is_free = entry.is_none();
         let is_lost = self.held_lock(key).is_some_and(|lock| !entry.is_some_and(|entry| lock.is_value(entry)));
         if is_lost {
-            self.lose_lock(key, if is_free { loss } else { Loss::Overwritten }, cx);
+            self.lose_lock(key, if is_free { loss } else { LossReason::Overwritten }, cx);
         }
         if self.interests.lock_queue(key).is_some() && (is_free || !self.queued_holders(key).is_empty()) {
             self.interests.mark_ready(key);
@@ -203,7 +203,7 @@ impl Keys {
 
     /// Reserves the position of a disconnected client in the queue for a lock, by the number of its wait.
     pub(crate) fn leave_for_now(&mut self, key: Key<'_>, number: u64) {
-        let was_first = self.interests.leave_for_now(key, number);
+        let was_first = self.interests.reserve_slot(key, number);
         self.follow_first(key, was_first);
     }
 
@@ -268,7 +268,7 @@ impl Keys {
     /// Adds a client to the queue for a lock: at its reserved position, found by the number of the wait, or else at the
     /// end.
     pub(crate) fn join_queue(&mut self, key: Key<'_>, waiter: LockWaiter) {
-        if !self.interests.take_up(key, waiter) {
+        if !self.interests.claim_slot(key, waiter) {
             self.interests.join_queue(key, waiter);
         }
     }

@@ -5,7 +5,7 @@ use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event::{self, Event};
 use crate::store::key::Key;
-use crate::store::lock::Loss;
+use crate::store::lock::LossReason;
 use crate::store::shard::Keys;
 use crate::store::value::Type;
 use crate::time::clock::Deadline;
@@ -96,7 +96,7 @@ impl Keys {
     #[cold]
     pub(super) fn record_revival(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
         self.expired += 1;
-        self.lose_lock(key, Loss::Expired, cx);
+        self.lose_lock(key, LossReason::Expired, cx);
         self.log_removal(key);
         self.emit(key, event::EXPIRED);
         self.emit(key, event::NEW);

@@ -11,7 +11,7 @@ use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event;
 use crate::store::key::Key;
-use crate::store::lock::Loss;
+use crate::store::lock::LossReason;
 use crate::store::shard::Keys;
 use crate::store::shard::field_deadlines::nearest_deadline;
 use crate::store::value::{DataType, Hash, List, Set, SortedSet, Type};
@@ -36,7 +36,7 @@ impl Keys {
         for (hash, bytes) in &concerned {
             let key = Key { bytes, hash: *hash };
             self.notify_interested(key);
-            self.follow_lock(key, Loss::Deleted, cx);
+            self.follow_lock(key, LossReason::Deleted, cx);
         }
         self.events.emit_flush();
         self.events.record_all(None);

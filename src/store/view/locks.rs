@@ -8,7 +8,7 @@ use crate::store::event::Event;
 use crate::store::held_lock::{HeldLock, SeenLock};
 use crate::store::holders::{Holder, Holders, Sharing};
 use crate::store::key::{Key, SHARDS, shard_of};
-use crate::store::lock::{LockHolder, LockMode, LockRecord, LockWaiter, Loss, shard_at};
+use crate::store::lock::{LockHolder, LockMode, LockRecord, LockWaiter, LossReason, shard_at};
 use crate::store::lock_text;
 use crate::store::view::{Ttl, View};
 use crate::time::clock::Deadline;
@@ -103,7 +103,7 @@ impl<'v> Locks<'v, '_> {
     }
 
     /// Ends one of several holders, by its number: with a loss that is announced, or because it has released the lock.
-    pub(crate) fn end_holder(&mut self, key: Key<'_>, number: u64, loss: Option<Loss>) -> Option<Holder> {
+    pub(crate) fn end_holder(&mut self, key: Key<'_>, number: u64, loss: Option<LossReason>) -> Option<Holder> {
         let (keys, cx) = self.0.keys(key);
         keys.end_holder(key, number, loss, cx)
     }
@@ -137,7 +137,7 @@ impl<'v> Locks<'v, '_> {
     }
 
     /// Ends a lock that its holder has not released, if the key is a lock, and announces the loss.
-    pub(crate) fn lose(&mut self, key: Key<'_>, loss: Loss) {
+    pub(crate) fn lose(&mut self, key: Key<'_>, loss: LossReason) {
         let (keys, cx) = self.0.keys(key);
         keys.lose_lock(key, loss, cx);
     }
@@ -267,7 +267,7 @@ impl<'v> Locks<'v, '_> {
 
     /// Removes a key that gets another name or database, and returns its entry. The event is emitted later. If the key
     /// is a lock, the lock is lost for this reason.
-    pub(crate) fn take_away(&mut self, key: Key<'_>, loss: Loss) -> Option<Entry> {
+    pub(crate) fn remove_for_move(&mut self, key: Key<'_>, loss: LossReason) -> Option<Entry> {
         if !self.0.exists(key) {
             return None;
         }

@@ -8,7 +8,7 @@ use crate::store::entry::Entry;
 use crate::store::event::Event;
 use crate::store::fences::Retired;
 use crate::store::key::{Key, SHARDS, shard_of};
-use crate::store::lock::Loss;
+use crate::store::lock::LossReason;
 use crate::store::shard::Edit;
 use crate::store::value::{DataType, SHARED_MIN, Str, StringHint, Type, Value, WrongType};
 use crate::store::view::{Ttl, View};
@@ -196,7 +196,7 @@ impl View<'_> {
     /// Moves a value, with its deadline, from one key to another, overwriting it; returns true if there was a value.
     /// The events, of the old name and of the new, are emitted when both keys have changed.
     pub fn rename(&mut self, (from, to): (Key<'_>, Key<'_>), events: [&'static Event; 2]) -> bool {
-        let Some(entry) = self.locks().take_away(from, Loss::Renamed) else { return false };
+        let Some(entry) = self.locks().remove_for_move(from, LossReason::Renamed) else { return false };
         self.exists(to); // a look-up deletes an expired key, so that it counts as new
         let overwritten = self.put_untold(to, entry.with_key(to.bytes), Event::NONE);
         self.emit(from, events[0]);

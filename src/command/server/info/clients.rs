@@ -43,7 +43,7 @@ pub(super) const THREADS: &[InfoField] = &[field("io_thread_0", |from| {
 fn keys_awaited_even_absent(call: &Call<'_>) -> usize {
     let mut keys: HashSet<(usize, Vec<u8>)> = HashSet::new();
     call.namespace.clients.each_blocked_call(|blocked| {
-        if blocked.heeds_absence {
+        if blocked.wake_on_delete {
             let request = blocked.request.as_request();
             let named = blocked.command.keys_of(request).map(|(position, _)| request.arg(position).to_vec());
             keys.extend(named.map(|key| (blocked.caller.db, key)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::persist::aof::block::{Header, RunningChecksum, Stamp, timestamp};
+use crate::persist::aof::block::{BlockStamp, Header, RunningChecksum, timestamp};
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::handle::NeedsRewrite;
 use crate::persist::aof::policy::FsyncPolicy;
@@ -21,7 +21,7 @@ const WRITE_BACK_LEN: u64 = 4 << 20;
 
 impl Writer {
     /// Writes the next records of the log as a block; returns true if there were any.
-    pub(super) fn write(&mut self, now: Stamp) -> Result<bool, AofError> {
+    pub(super) fn write(&mut self, now: BlockStamp) -> Result<bool, AofError> {
         if self.is_torn {
             self.file.set_len(self.written.len).map_err(self.io("cut what was not written whole off"))?;
             self.is_torn = false;
@@ -42,7 +42,7 @@ impl Writer {
             Ok((begin, records)) => {
                 self.written.position = begin; // commands for replicas alone are not in the file
                 // Read after the records: the header covers the fencing tokens that they have given.
-                let now = Stamp { fence: (self.clock)().fence, ..now };
+                let now = BlockStamp { fence: (self.clock)().fence, ..now };
                 self.write_records(records, now)?;
                 self.is_closed = false;
                 self.after_write();
@@ -57,7 +57,7 @@ impl Writer {
 
     /// Writes records as a block, preceded by a SELECT of their database if the log does not have it. The SELECT is in
     /// the file alone, so that it moves no position.
-    fn write_records(&mut self, mut records: Vec<Bytes>, now: Stamp) -> Result<(), AofError> {
+    fn write_records(&mut self, mut records: Vec<Bytes>, now: BlockStamp) -> Result<(), AofError> {
         let mut select = Vec::new();
         if let Some(db) = self.unselected {
             write_select(&mut select, db);
@@ -72,10 +72,10 @@ impl Writer {
     }
 
     /// Writes records, possibly none, with a timestamp and a header; `added` bytes of them are not in the log.
-    pub(super) fn write_block(&mut self, records: &[Bytes], added: u64, now: Stamp) -> Result<(), AofError> {
+    pub(super) fn write_block(&mut self, records: &[Bytes], added: u64, now: BlockStamp) -> Result<(), AofError> {
         let (mut before, mut sum) = (Vec::new(), self.written.sum);
         // Records read from the log belong to this history if it was the same before and after reading.
-        let now = Stamp { history: (self.clock)().history.filter(|id| Some(*id) == now.history), ..now };
+        let now = BlockStamp { history: (self.clock)().history.filter(|id| Some(*id) == now.history), ..now };
         let len: u64 = records.iter().map(|piece| piece.len() as u64).sum();
         let second = now.wall_ms.div_euclid(1000);
         if self.has_timestamps && second != self.last_timestamp {
@@ -100,7 +100,7 @@ impl Writer {
         Ok(())
     }
 
-    fn header(&self, len: u64, added: u64, now: Stamp) -> Header {
+    fn header(&self, len: u64, added: u64, now: BlockStamp) -> Header {
         let (position, boot, synced) = (self.written.position, self.boot.clone(), self.synced.len);
         Header { position, len, end: position + len - added, boot, at: now, synced }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::persist::aof::block::Stamp;
+use crate::persist::aof::block::BlockStamp;
 use crate::persist::aof::handle::WriterShared;
 use crate::persist::aof::policy::FsyncPolicy;
 use crate::persist::aof::writer::{SYNC_PERIOD_MS, UNSYNCED_MAX, Writer};
@@ -91,7 +91,7 @@ impl Writer {
     }
 
     /// Returns true if a write by a worker is unlikely to take long.
-    fn may_worker_write(&self, now: Stamp) -> bool {
+    fn may_worker_write(&self, now: BlockStamp) -> bool {
         let has_failed = self.pause.is_some() || self.is_torn || self.must_sync || self.lost.is_some();
         let has_order = self.rotation.is_some() || self.restart.is_some() || self.stop.is_some();
         let unwritten = self.shared.reader.end().saturating_sub(self.written.position);
@@ -105,7 +105,7 @@ impl Writer {
     }
 
     /// Returns true if there is work for the thread alone, or before its next step.
-    fn is_thread_needed(&self, now: Stamp) -> bool {
+    fn is_thread_needed(&self, now: BlockStamp) -> bool {
         let is_due = self.policy == FsyncPolicy::EverySec && self.unsynced() > 0;
         let due_ms = if self.unsynced() >= UNSYNCED_MAX { now.boot_ms } else { self.last_sync_ms + SYNC_PERIOD_MS };
         let is_early = is_due && self.looks_ms.is_none_or(|looks_ms| looks_ms > due_ms);

@@ -1,6 +1,6 @@
 //! Handling of requests to the writer.
 
-use crate::persist::aof::block::Stamp;
+use crate::persist::aof::block::BlockStamp;
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::handle::NeedsRewrite;
 use crate::persist::aof::policy::{Annotations, FsyncPolicy};
@@ -105,7 +105,7 @@ impl Writer {
     }
 
     /// Ends the writer if that was requested and everything is durable; returns true if the writer has ended.
-    pub(super) fn stop_if_due(&mut self, now: Stamp) -> bool {
+    pub(super) fn stop_if_due(&mut self, now: BlockStamp) -> bool {
         let is_due = self.stop.as_ref().is_some_and(|stop| stop.position <= self.synced.position);
         if !is_due || !self.is_durable() {
             return false;
@@ -135,7 +135,7 @@ impl Writer {
 
     /// Appends an empty block which says that everything before it is durable, so that damage there is not taken for a
     /// torn tail.
-    fn close(&mut self, now: Stamp) {
+    fn close(&mut self, now: BlockStamp) {
         if !self.has_checksums || self.is_closed || self.written.len == 0 || self.lost.is_some() {
             return;
         }
