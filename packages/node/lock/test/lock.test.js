@@ -263,6 +263,33 @@ function suite(name) {
     }
   });
 
+  test('a session is not renewed before its lock has moved to the new connection', async (t) => {
+    const [duplicate, schedule, renewals] = [client.duplicate.bind(client), setTimeout, []];
+    t.mock.method(globalThis, 'setTimeout', (what, ms, ...others) => {
+      if (ms > LONG.ttl / 4 && ms <= LONG.ttl / 3) renewals.push(what);
+      return schedule(what, ms, ...others);
+    });
+    let opened = 0;
+    t.mock.method(client, 'duplicate', (...options) => {
+      const own = duplicate(...options);
+      const connect = own.connect.bind(own);
+      own.connect = async () => {
+        if (++opened === 2) {
+          await until(async () => !('token' in await info()));
+          await renewals.at(-1)();
+        }
+        return connect();
+      };
+      return own;
+    });
+    const lock = await acquire(client, 'lock', { ...LONG, session: true });
+    await admin.call('CLIENT', 'KILL', 'ID', (await info())['client-id']);
+    await until(() => lock.lost);
+    assert.equal(lock.lost, 'disconnected');
+    assert.equal(opened, 2);
+    assert.equal(await lock.release(), false);
+  });
+
   test('a session ends with its connection and frees the lock', async () => {
     const lock = await acquire(client, 'lock', { ...LONG, session: true });
     await admin.call('CLIENT', 'KILL', 'ID', (await info())['client-id']);
