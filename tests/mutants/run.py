@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the rules of locks, or of persistence, one at a time, and shows that a test detects each.
 
-    tests/mutants/run.py [--check] [--only WORDS] [--part N/M] [--all-failures] [LIST]
+    tests/mutants/run.py [--check] [--only WORDS]... [--part N/M] [--all-failures] [LIST]
 
 LIST, by default locks.txt beside this file, has the mutants: a rule that is broken, and the change of the source that
 breaks it. Each is made in a copy of the project below target/mutants, never in the working tree; there the test binary
@@ -14,7 +14,7 @@ features, and chosen by a variable when these run; each names its tests. Tests o
 
   --check           checks that every text to be replaced occurs exactly once, and builds nothing; a test of tests/it
                     does the same
-  --only WORDS      runs the mutants whose names contain these words
+  --only WORDS      runs the mutants whose names contain these words, or those of another --only
   --part N/M        runs every Mth mutant, beginning with the Nth
   --all-failures    names every test that fails, to find the tests of a rule
 
@@ -311,7 +311,7 @@ def tests_pass(runs):
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("--check", action="store_true")
-    args.add_argument("--only", default="")
+    args.add_argument("--only", action="append")
     args.add_argument("--part", default="1/1")
     args.add_argument("--all-failures", action="store_true")
     args.add_argument("list", nargs="?", type=Path, default=Path(__file__).resolve().with_name("locks.txt"))
@@ -322,7 +322,9 @@ def main():
         print(f"{args.list} does not fit the source:", *wrong, sep="\n", file=sys.stderr)
         return 2
     first, step = map(int, args.part.split("/"))
-    numbers = [number for number, mutant in enumerate(mutants) if args.only in mutant.name][first - 1 :: step]
+    only = args.only or [""]
+    numbers = [number for number, mutant in enumerate(mutants) if any(words in mutant.name for words in only)]
+    numbers = numbers[first - 1 :: step]
     if args.check or not numbers:
         print(f"{len(numbers)} mutants")
         return 0 if numbers else 2
