@@ -1,12 +1,14 @@
 //! Primaries that become replicas and replicas that become primaries: by REPLICAOF, by FAILOVER, in chains.
 
+use std::io::Write;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
 use keylatch::Clock;
 
 use super::nodes::{Kind, Node};
-use super::parties::{Primary, RawReplica};
+use super::parties::{Primary, RawReplica, hear_replica, no_time};
 use super::snapshots::fill;
 use crate::harness::{Client, wait_until};
 
@@ -379,6 +381,27 @@ fn a_failover_that_takes_too_long_is_given_up_and_one_that_is_forced_can_be_abor
     assert_eq!(primary.info("role"), "slave");
     client.expect(&[("FAILOVER ABORT", "+OK"), ("SET k y", "+OK")]);
     assert_eq!((primary.info("role"), primary.info("master_failover_state")), ("master".into(), "no-failover".into()));
+}
+
+#[test]
+fn a_failover_is_given_up_if_its_replica_refuses_to_be_the_primary() {
+    let primary = Node::keylatch(&[("repl-ping-replica-period", "3600")]); // nothing follows on what is acknowledged
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let mut refusing = RawReplica::connect(primary.addr(), &["eof", "psync2"]);
+    assert_eq!(refusing.call(&format!("REPLCONF listening-port {port}")), "+OK");
+    refusing.synchronize();
+    refusing.acknowledge();
+    wait_until(|| primary.info("slave0").contains("state=online"));
+    let mut client = primary.client();
+    client.expect(&[(&format!("FAILOVER TO 127.0.0.1 {port}"), "+OK")]);
+    let (mut link, said) = hear_replica(&listener, no_time);
+    assert!(said.ends_with("FAILOVER\r\n"), "{said}");
+    assert_eq!(primary.info("master_failover_state"), "failover-in-progress");
+    link.write_all(b"-ERR PSYNC FAILOVER can't be sent to a master.\r\n").expect("it reads");
+    wait_until(|| primary.info("master_failover_state") == "no-failover");
+    client.expect(&[("SET k v", "+OK")]);
+    assert_eq!(primary.info("role"), "master");
 }
 
 #[test]
