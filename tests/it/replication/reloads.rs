@@ -125,6 +125,31 @@ fn a_primary_that_finds_no_data_does_not_start_and_empties_no_replica_if_it_is_t
 }
 
 #[test]
+fn a_replica_that_has_seen_more_than_was_saved_does_not_continue_with_a_primary_that_was_started_again() {
+    let settings = [("dbfilename", "dump.rdb")];
+    let primary = Node::keylatch(&settings);
+    let (mut raw, mut client) = (RawReplica::synchronized(primary.addr()), primary.client());
+    client.expect(&[("SET k saved", "+OK"), ("SAVE", "+OK")]);
+    raw.changes_before("set k saved");
+    let saved = raw.offset;
+    client.expect(&[("SET k seen", "+OK")]);
+    raw.changes_before("set k seen");
+    let (id, seen) = (raw.id.clone(), raw.offset);
+    drop(raw);
+    let again = Node::start_in(primary.stop(), Kind::Keylatch, &settings).expect("keylatch");
+    let mut client = again.client();
+    client.expect(&[("GET k", "$5 saved")]);
+    // Its log reaches that offset with other changes.
+    while client.info("master_repl_offset").parse::<u64>().expect("an offset") <= seen {
+        client.expect(&[("SET k other", "+OK")]);
+    }
+    for (offset, answer) in [(saved, "+CONTINUE "), (seen, "+FULLRESYNC ")] {
+        let reply = RawReplica::connect(again.addr(), &["eof", "psync2"]).resume(&id, offset);
+        assert!(reply.starts_with(answer), "from {offset}: {reply}");
+    }
+}
+
+#[test]
 fn a_primary_whose_clock_was_set_while_it_was_down_gives_its_replicas_everything_again() {
     let disk = SimulatedDisk::new(1);
     let start = |wall_ms: i64| {
