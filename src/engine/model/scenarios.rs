@@ -10,17 +10,26 @@ pub(super) struct Scenario {
     pub(super) processes: usize,
     /// The clients: the process of each, its requests before the exploration, one after the other, and those during it.
     pub(super) clients: &'static [(usize, &'static [ModelRequest], &'static [ModelRequest])],
-    /// A process that has died before, one that may die at any time, the number of answers that may be lost, and the
-    /// passages of time.
+    /// A process that has died before, one that may die at any time, one that may miss changes and so read all names
+    /// again, the number of answers that may be lost, and the passages of time.
     pub(super) dead: Option<usize>,
     pub(super) may_crash: Option<usize>,
+    pub(super) may_reload: Option<usize>,
     pub(super) losses: usize,
     pub(super) passages: &'static [u64],
 }
 
 /// A scenario without faults.
-const PLAIN: Scenario =
-    Scenario { name: "", processes: 2, clients: &[], dead: None, may_crash: None, losses: 0, passages: &[] };
+const PLAIN: Scenario = Scenario {
+    name: "",
+    processes: 2,
+    clients: &[],
+    dead: None,
+    may_crash: None,
+    may_reload: None,
+    losses: 0,
+    passages: &[],
+};
 
 /// Name of the scenario that requires a handover to be one transaction.
 pub(super) const RELEASE_BESIDE_A_POLLER: &str = "a lock is released while somebody waits and a poller comes";
@@ -127,6 +136,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
+        name: "the client of a session closes before its process knows that it has the lock",
+        clients: &[(0, &[], &[AcquireSession(1), Close]), (1, &[], &[Acquire(2, LONG, Some(0))])],
+        ..PLAIN
+    },
+    Scenario {
+        name: "a process misses that a lock was handed over to its client and deleted",
+        clients: &[(0, &[Acquire(1, LONG, None)], &[Release(1), Del(Lock)]), (1, &[Acquire(2, LONG, Some(0))], &[])],
+        may_reload: Some(1),
+        ..PLAIN
+    },
+    Scenario {
         name: "a TTL ends while others want the lock",
         clients: &[(0, &[], &[SetNxPx(1, 1000)]), (1, &[], &[SetNxPx(2, 1000), Acquire(3, 1000, Some(0))])],
         passages: &[1020, 100],
@@ -161,7 +181,7 @@ impl Scenario {
         if let Some(slot) = self.dead {
             world.execute(WorldEvent::Crash(slot));
         }
-        (world.losses_left, world.may_crash) = (self.losses, self.may_crash);
+        (world.losses_left, world.may_crash, world.may_reload) = (self.losses, self.may_crash, self.may_reload);
         world.passages = self.passages.iter().copied().collect();
         world
     }

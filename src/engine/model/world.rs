@@ -140,9 +140,10 @@ pub(super) struct World {
     /// The first failure.
     pub(super) failure: Option<String>,
     pub(super) seen: SeenCounts,
-    /// Number of further answers that may be lost, and the process that may crash.
+    /// Number of further answers that may be lost, the process that may crash, and the one that may read all names again.
     pub(super) losses_left: usize,
     pub(super) may_crash: Option<usize>,
+    pub(super) may_reload: Option<usize>,
     /// True if the cluster may have no space for some time.
     pub(super) may_fill: bool,
     /// The passages of time that may come.
@@ -175,6 +176,7 @@ impl World {
             seen: SeenCounts::default(),
             losses_left: 0,
             may_crash: None,
+            may_reload: None,
             may_fill: false,
             passages: VecDeque::new(),
             log: Vec::new(),
@@ -306,6 +308,7 @@ impl World {
                 self.with(slot, |process| process.core.progress(revision));
             }
             WorldEvent::Reload(slot) => {
+                self.may_reload = None;
                 let loading = (self.mirrored(), self.cluster.revision(), self.cluster.history.len());
                 self.with(slot, |process| process.loading = Some(loading));
             }

@@ -44,6 +44,7 @@ impl World {
             );
         }
         events.extend(self.may_crash.map(WorldEvent::Crash));
+        events.extend(self.may_reload.map(WorldEvent::Reload));
         events.extend(self.passages.front().copied().map(WorldEvent::Pass));
         events
     }
