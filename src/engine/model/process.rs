@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::codec::Decoder;
 
-use crate::client::info::Peer;
+use crate::client::info::{ClientInfo, Peer};
 use crate::client::registry::Unblocked;
 use crate::client::session::Client;
 use crate::client::staged::Freshness;
@@ -132,6 +132,11 @@ impl ModelConnection {
         let peer = Peer { addr: "model:0".into(), laddr: "model:0".into(), fd: -1, is_unix: true };
         let info = namespace.clients.admit(peer, namespace.clock.now(), usize::MAX).expect("there is room");
         ModelConnection { client: Client::new(info, &namespace.acl), state: State::Idle, batch: Batch::default() }
+    }
+
+    /// Returns what the process knows of its client.
+    pub(super) fn info(&self) -> Arc<ClientInfo> {
+        self.client.caller.info.clone()
     }
 
     /// Returns true if the connection waits for a reply.
