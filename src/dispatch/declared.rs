@@ -3,7 +3,7 @@
 
 use crate::client::info::LockName;
 use crate::resp::Request;
-use crate::spec::marks::{CLEARS, PUBLISHES, READS_ANY_KEY, REPEATABLE};
+use crate::spec::marks::{CHANGES_USERS, CLEARS, PUBLISHES, READS_ANY_KEY, REPEATABLE};
 use crate::spec::{CommandSpec, Group, READ, WRITE};
 
 /// Returns whether a command reads all keys of a database.
@@ -13,13 +13,13 @@ pub(super) fn needs_all_keys(command: &CommandSpec) -> bool {
     command.is(READS_ANY_KEY) || is_about_keys && !names_keys
 }
 
-/// Returns whether a command can be executed again after other clients have changed its keys: it does not change the
-/// state of its client.
+/// Returns whether a command can be executed again after other clients have changed its keys: it changes neither the state
+/// of its client nor users, after whose change calls are admitted and executed again.
 pub(super) fn is_repeatable(command: &CommandSpec) -> bool {
     match command.command.group {
         Group::Connection => command.is(REPEATABLE),
         Group::PubSub => command.is(PUBLISHES),
-        _ => true,
+        _ => !command.is(CHANGES_USERS),
     }
 }
 

@@ -39,3 +39,5 @@ pub(crate) const RUNS_TEXT: Marks = 1 << 14;
 pub(crate) const RUNS_DIGEST: Marks = 1 << 15;
 /// Runs the function that its first argument names.
 pub(crate) const RUNS_FUNCTION: Marks = 1 << 16;
+/// Changes users: calls that were admitted before are admitted again.
+pub(crate) const CHANGES_USERS: Marks = 1 << 17;

@@ -15,6 +15,7 @@ use crate::dispatch::plan::find;
 use crate::dispatch::{Call, Command};
 use crate::error::{Denial, Error, Result};
 use crate::resp::{Reply, parse_int};
+use crate::spec::marks::CHANGES_USERS;
 use crate::spec::registry::CATEGORIES;
 use crate::spec::{
     ADMIN, Arg, Flags, Group, LOADING, NO_SCRIPT, OF_PROCESS, STALE, integer, one_of, redact_all_of_subcommand, string,
@@ -46,6 +47,7 @@ const SUBCOMMANDS: &[Command] = &[
         .args(&[string("categoryname").optional()])
         .docs("6.0.0", CATEGORIES_COST, "Lists the ACL categories, or the commands of one."),
     Command::new("DELUSER", delete_users, ADMINISTRATION, Group::Server)
+        .marks(CHANGES_USERS)
         .args(&[string("username").multiple()])
         .redact(redact_all_of_subcommand)
         .docs("6.0.0", "O(1) amortized time considering the typical user.", "Deletes users and disconnects their clients."),
@@ -62,6 +64,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("LIST", list, ADMINISTRATION, Group::Server)
         .docs("6.0.0", PER_USER, "Lists the users in the format of an ACL file."),
     Command::new("LOAD", load, ADMINISTRATION | OF_PROCESS, Group::Server)
+        .marks(CHANGES_USERS)
         .docs("6.0.0", PER_USER, "Reloads the users from the ACL file."),
     Command::new("LOG", log, ADMINISTRATION, Group::Server)
         .args(&[one_of("operation", &[integer("count"), token("reset", "RESET")]).optional()])
@@ -69,6 +72,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("SAVE", save, ADMINISTRATION | OF_PROCESS, Group::Server)
         .docs("6.0.0", PER_USER, "Saves the users to the ACL file."),
     Command::new("SETUSER", set_user, ADMINISTRATION, Group::Server)
+        .marks(CHANGES_USERS)
         .args(&[string("username"), RULES])
         .redact(redact_all_of_subcommand)
         .docs("6.0.0", RULES_COST, "Creates or changes a user."),
