@@ -55,6 +55,9 @@ impl Namespace {
         let step_ms = self.clock.now().wall_offset_ms().saturating_sub(before_ms);
         self.role.set_lacks_time(offset_ms.is_none());
         self.persistence.update(|figures| figures.shift_times(step_ms));
+        if step_ms.abs() > DRIFT_MAX_MS {
+            self.role.note_clock_step();
+        }
         if step_ms.abs() > DRIFT_MAX_MS || was_following != self.clock.is_following() {
             let by_ms = self.clock.now().wall_offset_ms().saturating_sub(self.clock.own_offset_ms());
             let how = if by_ms < 0 { "behind" } else { "ahead of" };

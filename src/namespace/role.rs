@@ -4,7 +4,7 @@
 //! action that its *term* is still the present one: each change of the primary begins another term.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -75,6 +75,8 @@ pub(crate) struct Role {
     connection: Mutex<Option<LinkConnection>>,
     /// True if the clock by which the deadlines were set is not known.
     lacks_time: AtomicBool,
+    /// How often the clock was set, so that what replicas were told of the time before is wrong.
+    clock_steps: AtomicU64,
 }
 
 /// The connection of the link.
@@ -128,6 +130,16 @@ impl Role {
     /// Sets if the clock by which the deadlines were set is not known.
     pub(super) fn set_lacks_time(&self, lacks_time: bool) {
         self.lacks_time.store(lacks_time, Relaxed);
+    }
+
+    /// Returns how often the clock was set.
+    pub(crate) fn clock_steps(&self) -> u64 {
+        self.clock_steps.load(Relaxed)
+    }
+
+    /// Notes that the clock was set.
+    pub(super) fn note_clock_step(&self) {
+        self.clock_steps.fetch_add(1, Relaxed);
     }
 
     /// Begins a term with a primary, which may have the same history, or without one.

@@ -21,7 +21,7 @@ pub(super) enum Answer {
     Continue { id: Option<String> },
 }
 
-/// Asks the primary for its time, describes the replica, and requests the missing records, or all data.
+/// Describes the replica to the primary, asks for its time, and requests the missing records, or all data.
 ///
 /// # Errors
 /// The reason for which the primary refuses at present.
@@ -40,7 +40,6 @@ pub(super) fn shake_hands(
     }
     info!("Master replied to PING, replication can continue...");
     wire.log_in(&config)?;
-    let time = ask_time(wire, &namespace.clock)?;
     let own = namespace.instance.tcp_port.load(Relaxed);
     let port = match (config.replica_announce_port, config.tls_port) {
         (0, tls_port) if config.tls_replication && tls_port != 0 => u64::from(tls_port),
@@ -48,6 +47,7 @@ pub(super) fn shake_hands(
         (port, _) => u64::from(port),
     };
     tell(wire, &[b"listening-port", port.to_string().as_bytes()])?;
+    let time = ask_time(wire, &namespace.clock)?; // a primary that has heard of the replica notices if it is wrong soon after
     if let Some(ip) = &config.replica_announce_ip {
         tell(wire, &[b"ip-address", ip])?;
     }

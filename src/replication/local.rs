@@ -93,7 +93,7 @@ pub(crate) async fn replicate_locally(
         let _held = replica.store.exclusive();
         replica.follow_primary(address.clone());
     }
-    let shown = Replica::new(primary.links.next_id(), &named(replica));
+    let shown = Replica::new(primary.links.next_id(), &named(replica), 0);
     shown.port.store(i64::from(address.port), Relaxed);
     let link = Arc::new(Local {
         primary: Arc::downgrade(primary),

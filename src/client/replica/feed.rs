@@ -172,7 +172,7 @@ mod tests {
     async fn an_acknowledgement_during_a_snapshot_does_not_release_the_log() {
         let log = Arc::new(Log::default());
         let (send, parts) = mpsc::channel(8);
-        let mut feed = Feed::snapshot(Arc::new(Replica::new(1, "127.0.0.1")), parts);
+        let mut feed = Feed::snapshot(Arc::new(Replica::new(1, "127.0.0.1", 0)), parts);
         let (mut out, mut cx) = (Output::new(), Context::from_waker(Waker::noop()));
         let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
         let reader = log.reader(ReaderPurpose::Replicate);

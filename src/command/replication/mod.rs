@@ -50,10 +50,10 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 /// Returns the client's state as a replica.
 fn replica(call: &mut Call<'_>) -> Result<Arc<Replica>> {
-    let info = call.caller.info.clone();
+    let (info, clock_steps) = (call.caller.info.clone(), call.namespace.role.clock_steps());
     let known = call.session()?.replica.get_or_insert_with(|| {
         let ip = info.peer.addr.rsplit_once(':').map_or("", |(ip, _)| ip);
-        Arc::new(Replica::new(info.id, ip.trim_matches(['[', ']'])))
+        Arc::new(Replica::new(info.id, ip.trim_matches(['[', ']']), clock_steps))
     });
     Ok(known.clone())
 }
@@ -138,6 +138,10 @@ fn asking(call: &mut Call<'_>) -> Result<Option<Arc<Replica>>> {
     if session.feed.is_some() || session.is_monitor {
         return Ok(None);
     }
+    let replica = replica(call)?;
+    if replica.clock_steps != call.namespace.role.clock_steps() {
+        return Err(Error::NoPrimaryLink); // it may have been told another time, and has to ask again
+    }
     if asks_for_failover(call.args.request()) {
         take_role_over(call)?;
     }
@@ -148,7 +152,6 @@ fn asking(call: &mut Call<'_>) -> Result<Option<Arc<Replica>>> {
     if !call.reply.output().is_empty() {
         return Err(Error::other("SYNC and PSYNC are invalid with pending output"));
     }
-    let replica = replica(call)?;
     if *replica.wanted.lock() != WantedData::ALL && !replica.has_eof.load(Relaxed) {
         return Err(Error::other("Filtered replica requires EOF capability"));
     }

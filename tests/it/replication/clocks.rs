@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use keylatch::Clock;
 
 use super::nodes::{Kind, Node};
-use super::parties::{Primary, answer_replica_at};
+use super::parties::{Primary, RawReplica, answer_replica_at};
 use crate::harness::{Client, encode, wait_until};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -151,6 +151,22 @@ fn a_chain_of_replicas_has_the_time_of_its_first_primary() {
         let [first, second] = &mut clients;
         assert_eq!(first.call("PEXPIRETIME k"), second.call("PEXPIRETIME k"));
     }
+}
+
+#[test]
+fn a_replica_that_was_told_the_time_before_its_primary_knew_that_of_its_own_has_to_ask_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let middle = Node::keylatch(&[("replicaof", &format!("127.0.0.1 {port}"))]);
+    let mut last = RawReplica::connect(middle.addr(), &["eof", "psync2"]);
+    let mut client = middle.client();
+    assert_ahead(&mut client, 0); // as the replica is told
+    let _link = answer_replica_at(&listener, || time_at(own_ms() + HOUR_MS), &empty_data());
+    wait_until(|| middle.info("master_link_status") == "up");
+    assert_ahead(&mut client, HOUR_MS);
+    last.send("PSYNC ? -1");
+    assert_eq!(last.line(), "-NOMASTERLINK Can't SYNC while not connected with my master");
+    RawReplica::connect(middle.addr(), &["eof", "psync2"]).synchronize();
 }
 
 #[test]
