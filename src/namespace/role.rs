@@ -75,7 +75,7 @@ pub(crate) struct Role {
     connection: Mutex<Option<LinkConnection>>,
     /// True if the clock by which the deadlines were set is not known.
     lacks_time: AtomicBool,
-    /// How often the clock was set, so that what replicas were told of the time before is wrong.
+    /// Number of steps of the clock: a time that replicas were told before the last one is wrong.
     clock_steps: AtomicU64,
 }
 
@@ -132,12 +132,12 @@ impl Role {
         self.lacks_time.store(lacks_time, Relaxed);
     }
 
-    /// Returns how often the clock was set.
+    /// Returns the number of steps of the clock.
     pub(crate) fn clock_steps(&self) -> u64 {
         self.clock_steps.load(Relaxed)
     }
 
-    /// Notes that the clock was set.
+    /// Counts a step of the clock.
     pub(super) fn note_clock_step(&self) {
         self.clock_steps.fetch_add(1, Relaxed);
     }

@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 
-use crate::engine::cluster::Done;
-use crate::engine::core::Action;
-use crate::engine::model::process::{Connection, Process};
-use crate::engine::names::Prefix;
+use crate::engine::cluster::TransactionResult;
+use crate::engine::core::EngineAction;
+use crate::engine::model::process::{ModelConnection, Process};
+use crate::engine::names::NamePrefix;
 
 /// Ends a thread, also when the test fails.
 struct Ending<'e>(&'e AtomicBool);
@@ -19,14 +19,14 @@ impl Drop for Ending<'_> {
 }
 
 /// Sends a request that waits for its outcome.
-fn send(client: &mut Connection, process: &Process, request: &[&str]) {
+fn send(client: &mut ModelConnection, process: &Process, request: &[&str]) {
     let words: Vec<String> = request.iter().map(|word| (*word).to_owned()).collect();
     assert_eq!(client.send(&process.namespace, &words), None);
 }
 
 #[test]
 fn a_call_is_not_sent_whose_client_is_told_to_close_while_a_script_runs_before_it() {
-    let mut process = Process::start(&Prefix::new(b"keylatch/"), 0);
+    let mut process = Process::start(&NamePrefix::new(b"keylatch/"), 0);
     process.core.replace(Vec::new(), 1);
     process.register(1);
     let namespace = process.namespace.clone();
@@ -36,12 +36,12 @@ fn a_call_is_not_sent_whose_client_is_told_to_close_while_a_script_runs_before_i
         Ok(config)
     });
     changed.expect("no check refuses it");
-    let [mut first, mut script, mut last] = std::array::from_fn(|_| Connection::open(&namespace));
+    let [mut first, mut script, mut last] = std::array::from_fn(|_| ModelConnection::open(&namespace));
     send(&mut first, &process, &["SET", "k", "first"]);
     send(&mut script, &process, &["EVAL", "while true do end", "1", "k"]);
     send(&mut last, &process, &["SET", "k", "last"]);
     let (sent, _) = process.turn();
-    let [Action::Commit(lane, _)] = sent[..] else { panic!("the first call alone is sent, and not {sent:?}") };
+    let [EngineAction::Commit(lane, _)] = sent[..] else { panic!("the first call alone is sent, and not {sent:?}") };
     let (told, is_over) = (last.info(), AtomicBool::new(false));
     thread::scope(|scope| {
         let _ending = Ending(&is_over);
@@ -56,9 +56,9 @@ fn a_call_is_not_sent_whose_client_is_told_to_close_while_a_script_runs_before_i
                 thread::yield_now();
             }
         });
-        process.core.done(lane, Ok(Done { revision: 2, is_committed: true, read: Vec::new() }));
+        process.core.done(lane, Ok(TransactionResult { revision: 2, is_committed: true, read: Vec::new() }));
     });
     let sent = process.core.take_actions();
-    assert!(!sent.iter().any(|action| matches!(action, Action::Commit(..))), "{sent:?}");
+    assert!(!sent.iter().any(|action| matches!(action, EngineAction::Commit(..))), "{sent:?}");
     assert_eq!(last.poll(&namespace).as_deref(), Some(""), "it is answered nothing");
 }

@@ -22,9 +22,9 @@ const LAYERS: &[&str] = &[
     "upkeep",
 ];
 
-/// What stands before a text that something is compared with.
+/// Code before a text that something is compared with.
 const BEFORE: &[&str] = &["==", "!=", "|", "starts_with(", "eq_ignore_ascii_case("];
-/// What stands after a text that something is matched with.
+/// Code after a text that something is matched with.
 const AFTER: &[&str] = &["==", "!=", "=>", "|", "if "];
 
 /// Returns the texts in a line that something is compared with.

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 /// A server of this run.
 pub struct Server {
-    /// Where clients find it.
+    /// Address for clients.
     pub url: String,
     pid: String,
 }
