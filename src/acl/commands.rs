@@ -1,7 +1,7 @@
 //! The commands that a selector allows: a bit for each, plus first arguments of otherwise forbidden commands; and the
 //! rules behind them, which are shown as they were given.
 //!
-//! Invariant: applied to none or all commands, the rules of [`Commands::describe`] give the same bits again.
+//! Invariant: applied to none or all commands, the rules of [`AllowedCommands::describe`] give the same bits again.
 
 use std::collections::BTreeMap;
 

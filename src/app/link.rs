@@ -49,7 +49,7 @@ impl RespConnection {
         self.flush()
     }
 
-    /// Writes a part of a command; it has been sent when [`Link::flush`] returns.
+    /// Writes a part of a command; it has been sent when [`RespConnection::flush`] returns.
     ///
     /// # Errors
     /// If the connection fails.

@@ -49,7 +49,7 @@ pub(crate) const EXPIRATION_OR_PERSIST: Arg =
 /// The grammar of the options that only count from now on.
 pub(crate) const RELATIVE_EXPIRATION: Arg = one_of("expiration", &[SECONDS, MILLISECONDS]).optional();
 
-/// The grammar of [`Condition`].
+/// The grammar of [`DeadlineCondition`].
 pub(crate) const CONDITION: Arg =
     one_of("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")]).optional();
 

@@ -228,18 +228,14 @@ impl<'n> BatchRun<'n> {
                 client.session.replies.begin_request();
                 answered = Some(command);
                 if client.session.transaction.is_some() && command.flags & NO_QUEUE == 0 {
-                    queue(client, command, request, out)
+                    Self::queue(client, command, request, out)
+                } else if let Some(next) = self.defer_to_engine(client, command, request, out) {
+                    next
                 } else {
-                    match self.defer_to_engine(client, command, request, out) {
-                        Some(next) => next,
-                        None => {
-                            let run =
-                                RequestRun { locks: locks.as_deref(), ..RequestRun::begin(planned, index, command) };
-                            match self.call_alone(client, run, out) {
-                                Next::Settle(settled) => self.reply_when_settled(settled, out.split_off(before)),
-                                next => next,
-                            }
-                        }
+                    let run = RequestRun { locks: locks.as_deref(), ..RequestRun::begin(planned, index, command) };
+                    match self.call_alone(client, run, out) {
+                        Next::Settle(settled) => self.reply_when_settled(settled, out.split_off(before)),
+                        next => next,
                     }
                 }
             }
@@ -693,15 +689,4 @@ pub(super) fn end_call(call: &mut Call<'_>, dependence: &mut u64) -> Option<Box<
     let (env, store) = (call.env(), &call.namespace.store);
     let deferred = if store.has_ready_keys() { serve(&mut call.view, env) } else { Vec::new() };
     (!deferred.is_empty() || store.reclaimer().is_behind()).then(|| Box::new(deferred))
-}
-
-fn queue(client: &mut Client, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) -> Next {
-    let Client { caller, session } = client;
-    if let Some(transaction) = &mut session.transaction {
-        transaction.push(command, request);
-        caller.info.set_queued(Some(transaction.queue.len()));
-        caller.info.buffers.add_queued_bytes(request.bytes_len() + request.len() * size_of::<usize>());
-        Reply::new(out, caller.protocol).simple("QUEUED");
-    }
-    Next::Done
 }

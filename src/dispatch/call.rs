@@ -98,7 +98,7 @@ impl CallMode<'_> {
         }
     }
 
-    /// Returns the same as [`Mode::session`], for reading.
+    /// Returns the same as [`CallMode::session`], for reading.
     pub(super) fn seen_session(&self) -> Option<&Session> {
         match self {
             CallMode::Client { session, .. } | CallMode::Exclusive { session, .. } => Some(session),
@@ -288,7 +288,7 @@ impl Call<'_> {
         }
     }
 
-    /// Returns whether the call was put off, see [`Call::put_off`].
+    /// Returns whether the call was put off, see [`Call::retry_exclusive`].
     pub(super) fn is_retried_exclusive(&self) -> bool {
         matches!(self.mode, CallMode::Client { next: Next::Exclusively, .. })
     }

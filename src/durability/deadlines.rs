@@ -67,7 +67,7 @@ impl FilesWorker {
     /// clock continues from the file's.
     ///
     /// # Errors
-    /// Errors of [`Worker::move_deadlines`].
+    /// Errors of [`FilesWorker::move_deadlines`].
     pub(super) fn arrive_at_present(&self, steps: &mut ClockSteps) -> Result<(), String> {
         if self.namespace.role.is_replica() {
             self.continue_time(steps.last.as_ref());

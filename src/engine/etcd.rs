@@ -144,7 +144,7 @@ impl Cluster {
     /// Renews a lease.
     ///
     /// # Errors
-    /// [`Failure::LeaseExpired`] if it has expired.
+    /// [`ClusterFailure::LeaseExpired`] if it has expired.
     pub(super) async fn keep_alive(&self, lease: i64) -> Result<(), ClusterFailure> {
         self.ask(|client| async move { client.lease_keep_alive(lease).await }).await
     }

@@ -3,7 +3,7 @@
 
 use prost::Message;
 
-/// The version of the format, the value of [`Name::Format`](super::names::Name::Format).
+/// The version of the format, the value of [`Name::Format`](super::names::EtcdName::Format).
 pub(super) const FORMAT: &[u8] = b"keylatch 1";
 
 /// A key's value, with its TTL, fence, and lock state.

@@ -49,7 +49,7 @@ pub(crate) struct ReservedSlot {
 }
 
 impl ReservedSlot {
-    /// Returns the memory in use besides [`Departed`].
+    /// Returns the memory in use besides [`DepartedClient`].
     fn len(&self) -> usize {
         let names: usize = self.keys.iter().map(|key| allocation_len(key.len())).sum();
         2 * size_of::<((u64, u64), Ending)>()

@@ -4,8 +4,10 @@
 //! A server has a main namespace and, in test mode, private ones. The state that they share belongs to the
 //! [`Instance`].
 
+mod clock_group;
 mod engine;
 pub(crate) mod failover;
+mod failover_steps;
 pub(crate) mod files;
 pub(crate) mod history;
 pub(crate) mod local_replicas;

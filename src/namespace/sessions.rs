@@ -23,9 +23,10 @@ impl Namespace {
         let names = client.bound_locks();
         let grace_ms =
             if is_farewell || client.flags.has_quit() { 0 } else { self.settings.current().session_grace_ms };
-        match grace_ms == 0 && !view.is_closed() {
-            true => self.release(client.id, &names, view),
-            false => self.remember(DepartedClient { client: client.id, locks: names, place: None }, grace_ms),
+        if grace_ms == 0 && !view.is_closed() {
+            self.release(client.id, &names, view);
+        } else {
+            self.remember(DepartedClient { client: client.id, locks: names, place: None }, grace_ms);
         }
     }
 

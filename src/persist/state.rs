@@ -1,7 +1,7 @@
 //! State of a server's files, and the orders for the thread that writes them.
 //!
 //! Commands place orders, and may wait until an order has begun (its snapshot then shows the data of that moment) or
-//! ended. INFO, the gate and LASTSAVE read the [`Figures`]. Only the thread that writes files changes them.
+//! ended. INFO, the gate and LASTSAVE read the [`FileFigures`]. Only the thread that writes files changes them.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -161,7 +161,7 @@ pub fn read_body(body: &[u8]) -> Option<(u8, Reader<'_>)> {
 /// the rest. As in Redis, the footer is not cut off: a value may extend into it, and bytes after the value are ignored.
 ///
 /// # Errors
-/// [`LoadError`]; the footer is checked first.
+/// [`PayloadError`]; the footer is checked first.
 pub fn open(payload: &[u8], checks: bool) -> Result<(u8, Reader<'_>), PayloadError> {
     body_of(payload, checks).ok_or(PayloadError::Footer)?;
     read_body(payload).ok_or(PayloadError::Format)

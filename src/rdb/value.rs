@@ -117,7 +117,7 @@ pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, PayloadError
 /// Reads a value of a type.
 ///
 /// # Errors
-/// [`LoadError`].
+/// [`PayloadError`].
 pub(crate) fn read(
     of: u8,
     reader: &mut Reader<'_>,

@@ -5,7 +5,7 @@
 //! last. So the connections of a worker are not tokio tasks: one task, the *pump*, polls them from a queue, first in,
 //! first out. The kernel reports sockets in the order in which they became readable, so this is the order of arrival.
 //!
-//! A long-running script keeps its connection's poll from returning, which blocks the pump. [`hand_over`] then starts
+//! A long-running script keeps its connection's poll from returning, which blocks the pump. [`move_worker_to_new_thread`] then starts
 //! another pump on another thread; the first one stops when its current poll returns.
 //!
 //! A panic ends only its own connection: the future is dropped, which removes all its registrations.

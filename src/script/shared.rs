@@ -1,4 +1,4 @@
-//! The state that all native functions of an interpreter share: the stack, stored values, and [`Shared`].
+//! The state that all native functions of an interpreter share: the stack, stored values, and [`VmShared`].
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;

@@ -173,7 +173,7 @@ impl Shard {
         self.keys.next_holder_end_ms()
     }
 
-    /// Postpones the due fields in the bucket of a key, like [`Shard::step_over`]; returns 0.
+    /// Postpones the due fields in the bucket of a key, like [`Shard::postpone`]; returns 0.
     fn step_over_fields(&mut self, bytes: &[u8], now_ms: u64) -> usize {
         let Some(bucket) = self.keys.table().bucket_of(self.keys.key(bytes).hash) else { return 0 };
         let mut bound = NEVER;

@@ -1,7 +1,7 @@
 //! The walk of a snapshot over the keys: it visits each key as it was at one moment, the *cut*, while commands change
 //! the keys.
 //!
-//! At the cut, with the gate held exclusively, every shard gets a [`Walk`]. A thread then visits the keys of one shard
+//! At the cut, with the gate held exclusively, every shard gets a [`TableWalk`]. A thread then visits the keys of one shard
 //! after another in the order of a scan, whose positions stay valid while the table grows and shrinks. Before a key
 //! changes that the walk has not reached, the key is given to the [`WalkSink`], unchanged, and the walk passes over it;
 //! a key that is created after the cut is passed over, too. So each key of the cut is visited once, and only keys that

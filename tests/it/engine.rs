@@ -4,7 +4,7 @@
 //! - [`etcd`] runs real nodes;
 //! - [`faults`] tests the end of nodes and processes;
 //! - [`histories`] tests whether one order explains the replies to clients while anything ended, was stopped or cut
-//! off;
+//!   off;
 //! - [`metrics`] tests the page of the metrics port;
 //! - [`proxy`] is a link to a node that can be cut;
 //! - [`published`] tests calls in flight while clients are paused or closed, or lose permissions;

@@ -20,7 +20,7 @@ use crate::time::clock::Clock;
 
 use options::{CopyInvocation, CopyOptions};
 use source::Source;
-use tally::Tally;
+use tally::CopyTally;
 use target::TargetServer;
 
 /// The exit status when some keys were not copied.
@@ -46,7 +46,7 @@ pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
         }
     };
     let mut progress = Progress::new(&options);
-    let mut tally = Tally::default();
+    let mut tally = CopyTally::default();
     let copied = copy(&options, &mut tally, &mut progress);
     progress.clear();
     let summary = progress.summary(&tally);
@@ -65,7 +65,7 @@ pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
 }
 
 /// Copies all databases.
-fn copy(options: &CopyOptions, tally: &mut Tally, progress: &mut Progress) -> Result<(), String> {
+fn copy(options: &CopyOptions, tally: &mut CopyTally, progress: &mut Progress) -> Result<(), String> {
     let mut source = Source::connect(options)?;
     let mut target = TargetServer::connect(options)?;
     for database in source.databases(&options.from)? {
@@ -83,7 +83,7 @@ fn copy(options: &CopyOptions, tally: &mut Tally, progress: &mut Progress) -> Re
 fn copy_database(
     source: &mut Source,
     target: &mut TargetServer,
-    tally: &mut Tally,
+    tally: &mut CopyTally,
     progress: &mut Progress,
 ) -> Result<(), String> {
     let mut held = Vec::new();
@@ -119,12 +119,12 @@ impl Progress {
         Progress { clock, begun_ms, shown_ms: begun_ms, verb, is_terminal, has_begun: false }
     }
 
-    fn summary(&self, tally: &Tally) -> String {
+    fn summary(&self, tally: &CopyTally) -> String {
         tally.summary(self.verb, self.clock.now().mono_ms() - self.begun_ms)
     }
 
     /// Shows the progress, if the interval is over.
-    fn show(&mut self, tally: &Tally) {
+    fn show(&mut self, tally: &CopyTally) {
         self.has_begun = true;
         let now_ms = self.clock.now().mono_ms();
         if self.is_terminal && now_ms >= self.shown_ms + PROGRESS_MS {

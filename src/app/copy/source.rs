@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::app::copy::options::CopyOptions;
 use crate::app::copy::peer::{CopyConnection, readable};
-use crate::app::copy::tally::Tally;
+use crate::app::copy::tally::CopyTally;
 use crate::app::endpoint::Endpoint;
 use crate::resp::{Frame, write_command};
 
@@ -179,7 +179,7 @@ impl Source {
     ///
     /// # Errors
     /// If the connection fails.
-    pub(super) fn take(&mut self, keys: Vec<Bytes>, tally: &mut Tally) -> Result<Vec<SourceKey>, String> {
+    pub(super) fn take(&mut self, keys: Vec<Bytes>, tally: &mut CopyTally) -> Result<Vec<SourceKey>, String> {
         let mut items = Vec::with_capacity(keys.len());
         for key in keys {
             let read = if self.dry_run {

@@ -7,7 +7,7 @@ const NAMES_MAX: usize = 10;
 
 /// Results of a copy.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct CopyTally {
     keys: u64,
     with_ttl: u64,
     bytes: u64,
@@ -45,7 +45,7 @@ impl Named {
     }
 }
 
-impl Tally {
+impl CopyTally {
     /// Begins to count for a database of the source.
     pub(super) fn begin(&mut self, database: u32) {
         self.database = database;
@@ -88,7 +88,7 @@ impl Tally {
 
     /// Describes the keys that were copied; `verb` tells whether that has happened.
     pub(super) fn summary(&self, verb: &str, ms: u64) -> String {
-        let Tally { with_ttl, bytes, .. } = self;
+        let CopyTally { with_ttl, bytes, .. } = self;
         let seconds = format!("{}.{:03}", ms / 1000, ms % 1000);
         format!("{verb} {}, {with_ttl} with a TTL, {bytes} bytes, in {seconds} seconds", counted(self.keys))
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::app::copy::options::CopyOptions;
 use crate::app::copy::peer::{CopyConnection, readable};
 use crate::app::copy::source::SourceKey;
-use crate::app::copy::tally::Tally;
+use crate::app::copy::tally::CopyTally;
 use crate::resp::{Frame, begin_command, begin_word, write_command, write_word};
 
 /// Number of connections that write.
@@ -55,7 +55,7 @@ impl TargetServer {
     ///
     /// # Errors
     /// If a connection fails.
-    pub(super) fn put(&mut self, mut items: Vec<SourceKey>, tally: &mut Tally) -> Result<(), String> {
+    pub(super) fn put(&mut self, mut items: Vec<SourceKey>, tally: &mut CopyTally) -> Result<(), String> {
         items.retain(|item| {
             let fits = item.payload.len() <= PAYLOAD_MAX;
             if !fits {

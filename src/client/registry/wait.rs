@@ -161,7 +161,7 @@ impl ClientWait {
         self.set_committing(true)
     }
 
-    /// Reverts [`Wait::begin_commit`].
+    /// Reverts [`ClientWait::begin_commit`].
     pub(crate) fn end_commit(&self) {
         if self.set_committing(false) {
             self.info.outbox.signal(NUDGE); // the timeout may have passed meanwhile
@@ -206,7 +206,7 @@ impl ClientWait {
         is_over
     }
 
-    /// Answers the client as [`Wait::answer`] does, without waking its task.
+    /// Answers the client as [`ClientWait::answer`] does, without waking its task.
     pub(super) fn answer_quietly(&self, answer: impl FnOnce(&mut Blocking) -> Option<Unblocked>) -> bool {
         !self.info.outbox.is_ending() && self.ticket.serve(answer)
     }

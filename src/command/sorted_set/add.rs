@@ -129,14 +129,14 @@ fn add(call: &mut Call<'_>, key: Key<'_>, rule: Rule) -> Result<()> {
 }
 
 /// The effects of a call.
-pub(in crate::command) struct Tally {
+pub(in crate::command) struct ZaddCounts {
     added: usize,
     updated: usize,
     /// The outcome for the last member.
     last: Outcome,
 }
 
-impl Tally {
+impl ZaddCounts {
     /// Returns the number of members to reply with.
     pub(in crate::command) fn count(&self, rule: Rule) -> usize {
         if rule.counts_changes { self.added + self.updated } else { self.added }
@@ -153,9 +153,9 @@ pub(in crate::command) fn put<'a>(
     rule: Rule,
     scores: &[f64],
     members: impl Iterator<Item = &'a [u8]>,
-) -> Result<Tally> {
+) -> Result<ZaddCounts> {
     let growth = growth(call);
-    let mut tally = Tally { added: 0, updated: 0, last: Outcome::Refused };
+    let mut tally = ZaddCounts { added: 0, updated: 0, last: Outcome::Refused };
     let event: &'static Event = if rule.increments { ZINCR } else { ZADD };
     let mut edit = call.view.edit::<SortedSet>(key, event)?;
     let is_new = !edit.exists();

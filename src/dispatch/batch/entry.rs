@@ -34,7 +34,7 @@ impl<'n> BatchRun<'n> {
     }
 
     /// Acquires the gate for a call of a command: exclusively for a command that needs the whole store, unless the keys
-    /// to be locked are known. Returns false as [`BatchRun::take_gate`] does.
+    /// to be locked are known. Returns false as [`BatchRun::acquire_gate`] does.
     #[inline(always)] // as BatchRun::execute
     pub(super) fn acquire_gate_for(
         &mut self,

@@ -1,8 +1,10 @@
-//! Keys of a transaction: with several workers, EXEC locks only their shards where it can.
+//! Transactions in a batch: requests are queued, and with several workers EXEC locks only the shards of their keys where
+//! it can.
 
 use crate::client::session::Client;
+use crate::dispatch::Next;
 use crate::dispatch::batch::BatchRun;
-use crate::resp::Request;
+use crate::resp::{Output, Reply, Request};
 use crate::spec::marks::EXECUTES_QUEUE;
 use crate::spec::registry::Hashes;
 use crate::spec::{BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Group, MOVABLE_KEYS, READ, WRITE};
@@ -12,6 +14,23 @@ use crate::spec::{BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Group, MOVABLE_KEYS
 const KEYS_MAX: usize = 16;
 
 impl BatchRun<'_> {
+    /// Queues a request until EXEC.
+    pub(super) fn queue(
+        client: &mut Client,
+        command: &'static CommandSpec,
+        request: Request<'_>,
+        out: &mut Output,
+    ) -> Next {
+        let Client { caller, session } = client;
+        if let Some(transaction) = &mut session.transaction {
+            transaction.push(command, request);
+            caller.info.set_queued(Some(transaction.queue.len()));
+            caller.info.buffers.add_queued_bytes(request.bytes_len() + request.len() * size_of::<usize>());
+            Reply::new(out, caller.protocol).simple("QUEUED");
+        }
+        Next::Done
+    }
+
     /// Returns the hashes of all keys that a transaction reads, changes or watches, if EXEC need lock their shards
     /// only: there are several workers, and each queued command accesses just the keys that its row declares, in the
     /// database of its client.

@@ -123,7 +123,7 @@ impl MemberClient {
     /// Renews a lease, by a stream of one request.
     ///
     /// # Errors
-    /// [`Error::NoLease`] if the lease is over.
+    /// [`CallError::NoLease`] if the lease is over.
     pub(crate) async fn lease_keep_alive(&self, id: i64) -> Result<(), CallError> {
         let request = LeaseKeepAliveRequest { id };
         let stream = self.authenticated(request, |client, request| async move {

@@ -142,9 +142,10 @@ impl Core {
         let now = self.now();
         let ttl_ms = self.mirror.ttl(&handover.key).map(|ttl| ttl.left_ms(now));
         let age_ms = self.age_ms(now);
-        match ttl_ms.is_some_and(|ttl_ms| age_ms.is_none_or(|age_ms| age_ms >= ttl_ms / 2)) {
-            true => self.look_at_handover(Box::new(handover), now),
-            false => self.tell_handover(handover),
+        if ttl_ms.is_some_and(|ttl_ms| age_ms.is_none_or(|age_ms| age_ms >= ttl_ms / 2)) {
+            self.look_at_handover(Box::new(handover), now);
+        } else {
+            self.tell_handover(handover);
         }
     }
 

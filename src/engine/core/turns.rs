@@ -1,4 +1,4 @@
-//! The turns of keys that several processes change, see [`Turns`](crate::engine::turns::Turns).
+//! The turns of keys that several processes change, see [`Turns`](crate::engine::turns::KeyTurns).
 
 use crate::engine::cluster::{ClusterChange, ClusterTransaction};
 use crate::engine::core::{Core, EngineAction};

@@ -143,7 +143,7 @@ impl AofStatus {
 pub(crate) struct AofHandle(pub(super) Arc<WriterShared>);
 
 impl AofHandle {
-    /// Changes the policy for syncs. From [`Policy::Always`] on, no reply of a later write is seen before the write is
+    /// Changes the policy for syncs. From [`FsyncPolicy::Always`] on, no reply of a later write is seen before the write is
     /// durable; with the other policies, clients whose writes are written are woken.
     pub(crate) fn set_policy(&self, policy: FsyncPolicy) {
         let mut asked = self.0.policy.lock();

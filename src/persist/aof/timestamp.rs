@@ -67,7 +67,7 @@ impl Timestamp {
         format!("{boot},{wall_ms},{boot_ms}")
     }
 
-    /// Parses [`Moment::to_text`].
+    /// Parses [`Timestamp::to_text`].
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let mut fields = std::str::from_utf8(text).ok()?.split(',');
         let (boot, wall_ms, boot_ms) =

@@ -3,11 +3,11 @@
 //! The log keeps all records that are not durable yet, so that the writer can start over after an error: it cuts the
 //! file to the part known to be correct, waits, and writes the same records once more. After a failed sync it is
 //! unknown which part of the file is durable, and a later sync that works does not tell; so the writer goes back to the
-//! part that was durable before. With [`Policy::No`] the log does not keep written records, and such a file has to be
+//! part that was durable before. With [`FsyncPolicy::No`] the log does not keep written records, and such a file has to be
 //! rewritten.
 //!
 //! Written data outlives the process, durable data the machine. So replies wait until their records are written, with
-//! [`Policy::Always`] until they are durable, and with [`Policy::EverySec`] also while the disk is too far behind.
+//! [`FsyncPolicy::Always`] until they are durable, and with [`FsyncPolicy::EverySec`] also while the disk is too far behind.
 //!
 //! [`Writer::step`] never waits, except for the disk. [`spawn`] calls it on a thread; simulations call it themselves.
 //! Records that need no sync are written by the workers ([`Writer::write_for_worker`]), unless the disk may be slow.
@@ -41,9 +41,9 @@ use crate::persist::disk::{DiskFile, write_again_from};
 pub(crate) use by_worker::Rest;
 pub(crate) use thread::spawn;
 
-/// Interval between two syncs with [`Policy::EverySec`].
+/// Interval between two syncs with [`FsyncPolicy::EverySec`].
 const SYNC_PERIOD_MS: u64 = 1000;
-/// Number of bytes that may be written between two syncs with [`Policy::EverySec`]: the log has to keep them.
+/// Number of bytes that may be written between two syncs with [`FsyncPolicy::EverySec`]: the log has to keep them.
 const UNSYNCED_MAX: u64 = 32 << 20;
 /// Pause of the writer after an error, at first and at most.
 const PAUSE_MIN_MS: u64 = 100;
@@ -62,7 +62,7 @@ pub(crate) enum Start {
     Append(Tail),
     /// In a new increment.
     New,
-    /// In a new increment that is in no manifest before [`AofDir::install_base`] is called. With [`Policy::Always`] no
+    /// In a new increment that is in no manifest before [`AofDir::install_base`] is called. With [`FsyncPolicy::Always`] no
     /// record counts as durable before; with the other policies no reply waits for the file until then.
     Detached,
 }

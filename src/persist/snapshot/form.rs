@@ -75,7 +75,7 @@ impl SnapshotForm {
         }
     }
 
-    /// Appends a key with a string of length `len` up to the string, which [`Form::string`] appends; returns the bytes
+    /// Appends a key with a string of length `len` up to the string, which [`SnapshotForm::string`] appends; returns the bytes
     /// behind it.
     pub(super) fn text_entry(self, out: &mut MarkedBytes, entry: &Entry, len: usize, meta: KeyMeta<'_>) -> Vec<u8> {
         let mut tail = Vec::new();

@@ -17,7 +17,7 @@ use crate::rdb::value::options::{ValueOptions, ValueTarget};
 use crate::rdb::{self, Compression, Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::WalkedElement;
-use crate::store::{BigStream, Chunk, ConsumerGroup, ConsumerNumber, PendingEntry, StreamId, StreamRef};
+use crate::store::{BigStream, ConsumerGroup, ConsumerNumber, PendingEntry, StreamChunk, StreamId, StreamRef};
 
 /// Returns the number of the type: the older one where it expresses the same, because Redis 7.0 can read it; there, the
 /// last active time of a consumer is the time when it was last seen. A version without active times gets none.
@@ -121,7 +121,7 @@ fn read_chunks(reader: &mut Reader<'_>, stream: &mut BigStream, options: ValueOp
         let id = reader.string(options.len_max)?;
         let id = StreamId::from_bytes(id.as_ref().try_into().ok()?);
         let bytes = reader.string(options.len_max)?;
-        let (live, first, last) = Chunk::validate(&bytes, id)?;
+        let (live, first, last) = StreamChunk::validate(&bytes, id)?;
         if first < id || top.is_some_and(|top| first <= top) {
             return None;
         }

@@ -5,6 +5,7 @@ mod edit;
 mod fences;
 mod field_deadlines;
 mod fields;
+mod findings;
 mod holders;
 mod image;
 mod keys;

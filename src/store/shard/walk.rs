@@ -58,7 +58,7 @@ impl Keys {
         Some(is_over)
     }
 
-    /// Visits elements of a large value whose record has begun, as [`Walk::visit_begun`] does.
+    /// Visits elements of a large value whose record has begun, as [`TableWalk::visit_begun`] does.
     pub(in crate::store) fn visit_begun(
         &mut self,
         number: Option<u64>,

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use crate::store::entry::Entry;
 use crate::store::limits::ListLimit;
 use crate::store::value::big::boxes_len;
-use crate::store::value::big::list::{Chunk, listpack_of};
+use crate::store::value::big::list::{ListChunk, listpack_of};
 use crate::store::value::listpack::{Encoded, HEADER_LEN, Listpack, ListpackMut, StoredElement};
 use crate::store::value::{DataType, Packing, Type, Value};
 use crate::time::clock::Deadline;
@@ -125,7 +125,7 @@ impl<'e> ListRef<'e> {
     }
 }
 
-fn node_of(chunk: &Chunk) -> ListNode<'_> {
+fn node_of(chunk: &ListChunk) -> ListNode<'_> {
     match chunk.plain_text() {
         Some(text) => ListNode::Plain(text),
         None => ListNode::Packed(chunk.elements(), chunk.len()),
@@ -232,7 +232,7 @@ impl ListMut<'_> {
             }
             Form::Packed(packed) => {
                 let listpack = packed.as_listpack();
-                let mut chunk = Chunk::of(listpack.elements(), listpack.len());
+                let mut chunk = ListChunk::of(listpack.elements(), listpack.len());
                 let removed = chunk.remove_equal(text, max_count, from);
                 if removed > 0 {
                     self.0.set_packed(Packing::Listpack, &listpack_of(chunk.elements(), chunk.len()));
@@ -295,7 +295,7 @@ impl ListMut<'_> {
             if !limit.admits(listpack.bytes().len().saturating_add(bytes), listpack.len() + count) {
                 let mut big = BigList::default();
                 if !listpack.is_empty() {
-                    big.append_chunk(Chunk::of(listpack.elements(), listpack.len()));
+                    big.append_chunk(ListChunk::of(listpack.elements(), listpack.len()));
                 }
                 self.0.set_boxed(Value::List(Box::new(big)));
             }
@@ -343,8 +343,8 @@ impl ListBuilder {
     pub(crate) fn push_node(&mut self, node: ListNode<'_>) {
         match node {
             ListNode::Packed(_, 0) => {}
-            ListNode::Packed(elements, count) => self.list.append_chunk(Chunk::of(elements, count)),
-            ListNode::Plain(text) => self.list.append_chunk(Chunk::plain(text)),
+            ListNode::Packed(elements, count) => self.list.append_chunk(ListChunk::of(elements, count)),
+            ListNode::Plain(text) => self.list.append_chunk(ListChunk::plain(text)),
         }
     }
 
@@ -355,7 +355,7 @@ impl ListBuilder {
 
     /// Creates the entry of the list, packed if it is within the limit.
     pub(crate) fn finish(self, key: &[u8], deadline: Option<Deadline>) -> Entry {
-        let within = |chunk: &&Chunk| self.limit.node.admits(chunk.listpack_len(), chunk.len());
+        let within = |chunk: &&ListChunk| self.limit.node.admits(chunk.listpack_len(), chunk.len());
         match self.list.only_chunk().filter(within) {
             Some(chunk) => {
                 let bytes = listpack_of(chunk.elements(), chunk.len());

@@ -4,7 +4,7 @@
 //! in Redis' own formats, so that DUMP and RESTORE copy bytes. Everything else is a [`Value`] behind one pointer, see
 //! `big/`.
 //!
-//! A data type implements [`Kind`]. Handlers name the type where they look a key up (`view.get::<Str>(key, how)`) and
+//! A data type implements [`DataType`]. Handlers name the type where they look a key up (`view.get::<Str>(key, how)`) and
 //! where they change one (`view.edit::<Str>(key, event)`), so the type is checked in one place, which has one error:
 //! [`WrongType`]. Operations on values of all types (copying, serialising, digesting) match on [`ValueRef`].
 

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Elements are ordered by score and, if scores are equal, by the bytes of the member. The tree holds a copied handle
-//! of each member ([`Member`]); the bytes stay in the hash table of the sorted set, and are read only if two scores are
+//! of each member ([`MemberHandle`]); the bytes stay in the hash table of the sorted set, and are read only if two scores are
 //! equal. An inner node knows the first element of each child exactly and the number of elements below it, so a rank
 //! costs one descent.
 //!

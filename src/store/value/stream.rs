@@ -6,8 +6,8 @@ use crate::store::value::{DataType, Type, Value};
 use crate::time::clock::Deadline;
 
 pub(crate) use crate::store::value::big::stream::{
-    BigStream, Bound, Chunk, Consumer, ConsumerGroup, ConsumerNumber, EntryWalk, PendingEntry, References, StreamEntry,
-    StreamId, Trim, Trimmed, entries_of,
+    BigStream, Bound, Consumer, ConsumerGroup, ConsumerNumber, EntryWalk, PendingEntry, References, StreamChunk,
+    StreamEntry, StreamId, Trim, Trimmed, entries_of,
 };
 
 /// The data type of streams.

@@ -23,17 +23,17 @@ impl KeyWaiters<'_, '_> {
         keys.watch(key, flag, cx);
     }
 
-    /// Reverts [`Waiting::watch`] for a key of any database; for calls that declare no keys, or have locked this key.
+    /// Reverts [`KeyWaiters::watch`] for a key of any database; for calls that declare no keys, or have locked this key.
     pub(crate) fn unwatch(&mut self, db: usize, key: Key<'_>, flag: &WatchFlag) {
         self.0.access.with_any(db, key, |shard| shard.keys.unwatch(key, flag));
     }
 
-    /// Reverts [`Waiting::watch`] for a key of this database; for calls that declare no keys.
+    /// Reverts [`KeyWaiters::watch`] for a key of this database; for calls that declare no keys.
     pub(crate) fn forget(&mut self, key: Key<'_>, flag: &WatchFlag) {
         self.0.access.with_shard(None, shard_of(key.hash), |shard| shard.keys.unwatch(key, flag));
     }
 
-    /// Deletes a key that has not changed since [`Waiting::watch`]; for the end of a call, when its keys are no longer
+    /// Deletes a key that has not changed since [`KeyWaiters::watch`]; for the end of a call, when its keys are no longer
     /// locked, and nothing else logs the deletion.
     pub(crate) fn remove_unchanged(&mut self, key: Key<'_>, flag: &WatchFlag) {
         let View { access, cx, .. } = &mut *self.0;
@@ -50,7 +50,7 @@ impl KeyWaiters<'_, '_> {
         self.0.keys(key).0.enqueue(key, waiter);
     }
 
-    /// Reverts [`Waiting::enqueue`], and the joining of a lock's queue, for a key of any database, by the number of the
+    /// Reverts [`KeyWaiters::enqueue`], and the joining of a lock's queue, for a key of any database, by the number of the
     /// wait; for calls that declare no keys, or have locked this key.
     pub(crate) fn dequeue(&mut self, db: usize, key: Key<'_>, number: u64) {
         self.0.access.with_any(db, key, |shard| shard.keys.dequeue(key, number));

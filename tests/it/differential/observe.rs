@@ -18,6 +18,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("clients", "total_watched_keys", "from Redis 7.4"),
     ("memory", "allocator_muzzy", "from Redis 7.4"),
     ("memory", "mem_overhead_db_hashtable_rehashing", "from Redis 7.4"),
+    ("memory", "mem_allocator_quantum", "of keylatch: the size classes that the allocator was built with"),
     ("threads", "io_thread_0", "from Redis 8.0"),
     ("persistence", "rdb_last_save_age_seconds", "of keylatch"),
     ("engine", "engine", "of keylatch"),

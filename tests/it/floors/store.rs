@@ -9,7 +9,7 @@ use crate::tidy::{rust_files, without_comments_and_strings};
 #[rustfmt::skip] // a table
 const FLOORS: &[&[&str]] = &[
     &["walking"],
-    &["root"],
+    &["keyspace"],
     &["compact", "evict", "prefetch"],
     &["hold"],
     &["view"],

@@ -30,7 +30,7 @@ fn compare(server: &TestServer, steps: &[(&str, &str)]) -> (Option<i32>, String)
     compare_by(&Road::to(server), steps, || drop(server.client().call("FLUSHALL")))
 }
 
-/// Does what [`compare`] does by some way to a server, and `between` between the programs.
+/// Compares as [`compare`] does, by any way to a server, and calls `between` between the programs.
 fn compare_by(road: &Road, steps: &[(&str, &str)], between: impl Fn()) -> (Option<i32>, String) {
     let cli = Cli::new();
     let ours = play(road, &cli.path(), &cli.folder.path().join("ours"), steps);

@@ -28,7 +28,7 @@ struct Next {
     /// The position whose next record ends the wait, if there is one.
     from: Option<u64>,
     /// Number of clients that have waited for the step's sync; `None` unless it has made positions durable under
-    /// [`Policy::Always`].
+    /// [`FsyncPolicy::Always`].
     waited: Option<usize>,
     /// True if records may be gathered before they are written.
     may_linger: bool,

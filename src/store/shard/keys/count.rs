@@ -3,7 +3,7 @@
 use crate::store::cx::Cx;
 use crate::store::expire::DeadlineTree;
 use crate::store::shard::Keys;
-use crate::store::shard::recount::Findings;
+use crate::store::shard::findings::Findings;
 use crate::store::shard::totals::Totals;
 
 impl Keys {

@@ -19,12 +19,12 @@ use walk::ListWalk;
 #[cfg(test)]
 pub(in crate::store::value) use chunk::FRAME_LEN;
 pub(crate) use chunk::ListEnd;
-pub(in crate::store::value) use chunk::{Chunk, listpack_of};
+pub(in crate::store::value) use chunk::{ListChunk, listpack_of};
 
 /// A list above the limits of packed lists. No chunk is empty.
 #[derive(Default)]
 pub(crate) struct BigList {
-    chunks: VecDeque<Chunk>,
+    chunks: VecDeque<ListChunk>,
     len: usize,
     /// Memory of the chunks' buffers.
     buffers: usize,
@@ -87,29 +87,29 @@ impl BigList {
 
     /// Returns a copy that shares no memory with the original.
     pub(crate) fn copy(&self) -> Self {
-        let chunks: VecDeque<Chunk> = self.chunks.iter().map(Chunk::copy).collect();
-        let buffers = chunks.iter().map(Chunk::memory).sum();
-        let deque = list_len::<Chunk>(chunks.capacity());
+        let chunks: VecDeque<ListChunk> = self.chunks.iter().map(ListChunk::copy).collect();
+        let buffers = chunks.iter().map(ListChunk::memory).sum();
+        let deque = list_len::<ListChunk>(chunks.capacity());
         BigList { chunks, len: self.len, buffers, deque, walk: None }
     }
 
     /// Returns the chunks in their order.
-    pub(in crate::store::value) fn chunks(&self) -> &VecDeque<Chunk> {
+    pub(in crate::store::value) fn chunks(&self) -> &VecDeque<ListChunk> {
         &self.chunks
     }
 
     /// Returns the only chunk, if there is one and it is not plain.
-    pub(in crate::store::value) fn only_chunk(&self) -> Option<&Chunk> {
+    pub(in crate::store::value) fn only_chunk(&self) -> Option<&ListChunk> {
         self.chunks.front().filter(|chunk| self.chunks.len() == 1 && chunk.plain_text().is_none())
     }
 
     /// Appends a chunk.
-    pub(in crate::store::value) fn append_chunk(&mut self, chunk: Chunk) {
+    pub(in crate::store::value) fn append_chunk(&mut self, chunk: ListChunk) {
         self.insert_chunk(self.chunks.len(), chunk);
     }
 
     /// Adds an element at an end.
-    #[inline(always)] // see Chunk::push
+    #[inline(always)] // see ListChunk::push
     pub(in crate::store::value) fn push(&mut self, text: &[u8], at: ListEnd, limit: NodeLimit) {
         if self.walk.is_some() {
             self.before_change_at(at);
@@ -136,7 +136,7 @@ impl BigList {
         };
         // The other end of the list will grow.
         if self.chunks.len() > 1 {
-            self.edit(neighbour, Chunk::seal);
+            self.edit(neighbour, ListChunk::seal);
         }
         self.insert_chunk(index, new_chunk(text, at, limit, self.buffers / SPARE_SHARE));
     }
@@ -269,7 +269,7 @@ impl BigList {
     fn insert(&mut self, (number, offset): Spot, text: &[u8], limit: NodeLimit) {
         let is_large = limit.is_large(text.len());
         let admits =
-            |chunk: Option<&Chunk>| !is_large && chunk.is_some_and(|chunk| chunk.admits(text.len(), limit.node));
+            |chunk: Option<&ListChunk>| !is_large && chunk.is_some_and(|chunk| chunk.admits(text.len(), limit.node));
         let chunk = self.chunks.get(number);
         if admits(chunk) {
             return self.edit(number, |chunk| chunk.insert(offset, &Encoded::of(text), limit.node));
@@ -288,7 +288,7 @@ impl BigList {
             () => {
                 let behind = self.edit(number, |chunk| chunk.split_off(offset));
                 self.insert_chunk(number + 1, behind);
-                self.edit(number, Chunk::seal);
+                self.edit(number, ListChunk::seal);
                 // The offset is the end of the chunk now, and the chunk has room.
                 self.insert((number, offset), text, limit);
             }
@@ -439,7 +439,7 @@ impl BigList {
 
     /// Changes a chunk, and accounts for the change.
     #[inline]
-    fn edit<R>(&mut self, number: usize, change: impl FnOnce(&mut Chunk) -> R) -> R {
+    fn edit<R>(&mut self, number: usize, change: impl FnOnce(&mut ListChunk) -> R) -> R {
         if self.walk.is_some() {
             self.before_change(number);
         }
@@ -451,14 +451,14 @@ impl BigList {
         result
     }
 
-    fn insert_chunk(&mut self, number: usize, chunk: Chunk) {
+    fn insert_chunk(&mut self, number: usize, chunk: ListChunk) {
         self.len += chunk.len();
         self.buffers += chunk.memory();
         self.chunks.insert(number, chunk);
         if let Some(walk) = &mut self.walk {
             walk.inserted(number);
         }
-        self.deque = list_len::<Chunk>(self.chunks.capacity());
+        self.deque = list_len::<ListChunk>(self.chunks.capacity());
     }
 
     #[cold]
@@ -467,7 +467,7 @@ impl BigList {
         self.fit_capacity();
     }
 
-    fn take_chunk(&mut self, number: usize) -> Option<Chunk> {
+    fn take_chunk(&mut self, number: usize) -> Option<ListChunk> {
         if self.walk.is_some() {
             self.before_change(number);
         }
@@ -484,21 +484,21 @@ impl BigList {
     fn fit_capacity(&mut self) {
         if self.chunks.capacity() > 64 && self.chunks.len() < self.chunks.capacity() / 8 {
             self.chunks.shrink_to(self.chunks.capacity() / 4);
-            self.deque = list_len::<Chunk>(self.chunks.capacity());
+            self.deque = list_len::<ListChunk>(self.chunks.capacity());
         }
     }
 }
 
 /// Creates a chunk of one element, with room for more at one end.
-fn new_chunk(text: &[u8], at: ListEnd, limit: NodeLimit, room: usize) -> Chunk {
-    if limit.is_large(text.len()) { Chunk::plain(text) } else { Chunk::begin(text, at, limit.node, room) }
+fn new_chunk(text: &[u8], at: ListEnd, limit: NodeLimit, room: usize) -> ListChunk {
+    if limit.is_large(text.len()) { ListChunk::plain(text) } else { ListChunk::begin(text, at, limit.node, room) }
 }
 
 /// An iterator over elements of a list, from either end.
 #[derive(Clone, Debug)]
 pub(crate) struct ListItems<'a> {
     front: ChunkItems<'a>,
-    chunks: vec_deque::Iter<'a, Chunk>,
+    chunks: vec_deque::Iter<'a, ListChunk>,
     back: ChunkItems<'a>,
 }
 

@@ -88,9 +88,9 @@ impl Pair {
         assert!(list.iter().map(StoredElement::to_cow).eq(model()));
         assert!(list.iter().rev().map(StoredElement::to_cow).eq(model().rev()));
         if let ListRef::Big(big) = list {
-            assert_eq!(big.chunks().iter().map(Chunk::len).sum::<usize>(), big.len());
-            let fresh = big.chunks().iter().map(Chunk::memory).sum::<usize>();
-            assert_eq!(big.memory() - fresh, crate::memory::heap::list_len::<Chunk>(big.chunks().capacity()));
+            assert_eq!(big.chunks().iter().map(ListChunk::len).sum::<usize>(), big.len());
+            let fresh = big.chunks().iter().map(ListChunk::memory).sum::<usize>();
+            assert_eq!(big.memory() - fresh, crate::memory::heap::list_len::<ListChunk>(big.chunks().capacity()));
             assert!(big.chunks().iter().all(|chunk| !chunk.is_empty()));
             assert_eq!(big.copy().iter().count(), big.len());
         }

@@ -18,7 +18,7 @@ const BUFFER_LEN_MIN: usize = 256;
 
 /// Elements of a list. An offset is the distance of an element from the first one.
 #[derive(Debug)]
-pub(in crate::store::value) struct Chunk {
+pub(in crate::store::value) struct ListChunk {
     /// Elements in `start..end`; the rest is room for more.
     buffer: Box<[u8]>,
     start: u32,
@@ -37,16 +37,16 @@ pub(crate) enum ListEnd {
     Tail,
 }
 
-impl Chunk {
+impl ListChunk {
     /// Creates a chunk of elements, without room for more.
     pub(in crate::store::value) fn of(elements: &[u8], count: usize) -> Self {
         let end = u32::try_from(elements.len()).expect("chunks are far shorter than 4 GB");
-        Chunk { buffer: elements.into(), start: 0, end, count: count as u32, is_plain: false }
+        ListChunk { buffer: elements.into(), start: 0, end, count: count as u32, is_plain: false }
     }
 
     /// Creates a chunk of a single element of any length.
     pub(in crate::store::value) fn plain(text: &[u8]) -> Self {
-        Chunk { buffer: text.into(), start: 0, end: 0, count: 1, is_plain: true }
+        ListChunk { buffer: text.into(), start: 0, end: 0, count: 1, is_plain: true }
     }
 
     /// Creates a chunk of one element, with room for more at one end, initially `room` bytes.
@@ -54,14 +54,15 @@ impl Chunk {
         let room = room.min(limit.bytes_max());
         let len = if room < BUFFER_LEN_MIN { 0 } else { allocation_len(room) };
         let start = if at == ListEnd::Head { len as u32 } else { 0 };
-        let mut chunk = Chunk { buffer: vec![0; len].into_boxed_slice(), start, end: start, count: 0, is_plain: false };
+        let mut chunk =
+            ListChunk { buffer: vec![0; len].into_boxed_slice(), start, end: start, count: 0, is_plain: false };
         chunk.push(text, at, limit);
         chunk
     }
 
     /// Returns a copy without room.
     pub(super) fn copy(&self) -> Self {
-        if self.is_plain { Chunk::plain(&self.buffer) } else { Chunk::of(self.elements(), self.len()) }
+        if self.is_plain { ListChunk::plain(&self.buffer) } else { ListChunk::of(self.elements(), self.len()) }
     }
 
     #[inline]
@@ -107,7 +108,7 @@ impl Chunk {
 
     /// Returns true if this chunk and another one are to be merged: together they use at most half of the limit, so
     /// that the result is not split again soon.
-    pub(super) fn merges_with(&self, other: &Chunk, limit: ListLimit) -> bool {
+    pub(super) fn merges_with(&self, other: &ListChunk, limit: ListLimit) -> bool {
         !self.is_plain
             && !other.is_plain
             && limit.half_admits(self.listpack_len() + other.used(), self.len() + other.len())
@@ -115,9 +116,9 @@ impl Chunk {
     }
 
     /// Appends the elements of the next chunk.
-    pub(super) fn merge(&mut self, other: &Chunk) {
+    pub(super) fn merge(&mut self, other: &ListChunk) {
         let elements = [self.elements(), other.elements()].concat();
-        *self = Chunk::of(&elements, self.len() + other.len());
+        *self = ListChunk::of(&elements, self.len() + other.len());
     }
 
     /// Adds an element at an end. Returns the growth of the buffer's memory.
@@ -141,7 +142,7 @@ impl Chunk {
     }
 
     /// Returns the space for a new element at an end, and the growth of the buffer's memory.
-    #[inline(always)] // see Chunk::push
+    #[inline(always)] // see ListChunk::push
     fn take_room(&mut self, len: usize, at: ListEnd, limit: ListLimit) -> (&mut [u8], isize) {
         let mut growth = 0;
         let room = if at == ListEnd::Head { self.start as usize } else { self.buffer.len() - self.end as usize };
@@ -269,9 +270,9 @@ impl Chunk {
     }
 
     /// Moves the elements from an offset on to a chunk of their own.
-    pub(super) fn split_off(&mut self, offset: usize) -> Chunk {
+    pub(super) fn split_off(&mut self, offset: usize) -> ListChunk {
         let index = self.index_at(offset);
-        let behind = Chunk::of(&self.elements()[offset..], self.len() - index);
+        let behind = ListChunk::of(&self.elements()[offset..], self.len() - index);
         self.end = self.start + offset as u32;
         self.count = index as u32;
         behind
@@ -296,7 +297,7 @@ impl Chunk {
     }
 
     fn clear(&mut self) {
-        *self = Chunk { buffer: Box::default(), start: 0, end: 0, count: 0, is_plain: false };
+        *self = ListChunk { buffer: Box::default(), start: 0, end: 0, count: 0, is_plain: false };
     }
 
     #[inline]
@@ -374,7 +375,7 @@ impl<'a> ChunkItems<'a> {
 
     /// Iterates over the elements of a chunk in a range of offsets.
     #[inline]
-    pub(super) fn within(chunk: &'a Chunk, range: std::ops::Range<usize>) -> Self {
+    pub(super) fn within(chunk: &'a ListChunk, range: std::ops::Range<usize>) -> Self {
         ChunkItems { items: Items::within(chunk.elements(), range), plain: None }
     }
 }

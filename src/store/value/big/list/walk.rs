@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::memory::marked::MarkedBytes;
-use crate::store::value::big::list::Chunk;
+use crate::store::value::big::list::ListChunk;
 use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
 
 /// The state of a walk.
@@ -33,7 +33,7 @@ struct Run {
 }
 
 /// Returns a chunk as an element of a record.
-fn element_of(chunk: &Chunk) -> WalkedElement<'_> {
+fn element_of(chunk: &ListChunk) -> WalkedElement<'_> {
     match chunk.plain_text() {
         Some(text) => WalkedElement::Plain(text),
         None => WalkedElement::Packed(chunk.elements(), chunk.len()),
@@ -52,7 +52,7 @@ impl ListWalk {
     }
 
     /// Saves a chunk that is about to be changed or removed, if it is a chunk of the cut that was not visited.
-    pub(super) fn before_change(&mut self, index: usize, chunk: &Chunk) {
+    pub(super) fn before_change(&mut self, index: usize, chunk: &ListChunk) {
         let Some(at) = self.runs.iter().position(|run| (run.index..run.index + run.len).contains(&index)) else {
             return;
         };
@@ -92,7 +92,7 @@ impl ListWalk {
     /// Visits chunks until the time is up; `chunk` returns the chunk with an index.
     pub(super) fn visit<'c>(
         &mut self,
-        chunk: impl Fn(usize) -> Option<&'c Chunk>,
+        chunk: impl Fn(usize) -> Option<&'c ListChunk>,
         is_time_up: &dyn Fn() -> bool,
     ) -> RecordPart {
         while self.next < self.count {

@@ -43,7 +43,7 @@ const ROOM_MIN: usize = 128;
 
 /// Consecutive entries.
 #[derive(Debug)]
-pub(crate) struct Chunk {
+pub(crate) struct StreamChunk {
     /// Elements in `..len`, from the number of deleted entries on; the rest is room for more.
     buffer: Box<[u8]>,
     len: u32,
@@ -120,12 +120,12 @@ impl<'a> Iterator for Fields<'a> {
 
 impl ExactSizeIterator for Fields<'_> {}
 
-impl Chunk {
+impl StreamChunk {
     /// Creates a chunk without entries, for entries with the fields of `pairs`. `room` is the expected final size.
     pub(super) fn new(pairs: &[&[u8]], room: usize) -> Self {
         let fields = || pairs.iter().step_by(2);
         let len = fields().map(|field| Encoded::of(field).len()).sum::<usize>() + 3 * ELEMENT_OVERHEAD_MAX;
-        let mut chunk = Chunk { buffer: Box::default(), len: 0, live: 0 };
+        let mut chunk = StreamChunk { buffer: Box::default(), len: 0, live: 0 };
         chunk.make_room(len.max(room), room);
         let mut at = put_int(&mut chunk.buffer, 0, 0);
         at = put_int(&mut chunk.buffer, at, pairs.len() as i64 / 2);
@@ -134,13 +134,13 @@ impl Chunk {
         chunk
     }
 
-    /// Creates a chunk of a listpack that was checked by [`Chunk::validate`], with its number of entries that are not
+    /// Creates a chunk of a listpack that was checked by [`StreamChunk::validate`], with its number of entries that are not
     /// deleted.
     pub(super) fn from_checked(listpack: &[u8], live: usize) -> Self {
         let start = listpack::next(listpack, HEADER_LEN);
         let buffer: Box<[u8]> = listpack[start..listpack.len() - 1].into();
         // A listpack is shorter than 4 GB.
-        Chunk { len: buffer.len() as u32, buffer, live: live as u32 }
+        StreamChunk { len: buffer.len() as u32, buffer, live: live as u32 }
     }
 
     pub(crate) fn to_listpack(&self) -> Vec<u8> {
@@ -172,7 +172,7 @@ impl Chunk {
 
     /// Returns a copy without spare room.
     pub(super) fn copy(&self) -> Self {
-        Chunk { buffer: self.elements().into(), ..*self }
+        StreamChunk { buffer: self.elements().into(), ..*self }
     }
 
     /// Frees spare room if that makes the allocation smaller; called when the next chunk begins.

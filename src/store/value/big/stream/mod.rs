@@ -19,7 +19,7 @@ use crate::memory::ordered_map::OrderedMap;
 use crate::store::limits::StreamLimit;
 use crate::store::value::big::walk::{Record, RecordPart};
 
-pub(crate) use chunk::Chunk;
+pub(crate) use chunk::StreamChunk;
 pub(crate) use group::{Consumer, ConsumerGroup, ConsumerNumber, GroupMut, PendingEntry};
 pub(crate) use id::StreamId;
 pub(crate) use trim::{Bound, References, Trim, Trimmed};
@@ -37,7 +37,7 @@ const ROOM_MAX: usize = 4096;
 #[derive(Default)]
 pub(crate) struct BigStream {
     /// Chunks by the IDs of their first entries, including deleted ones.
-    chunks: OrderedMap<StreamId, Chunk>,
+    chunks: OrderedMap<StreamId, StreamChunk>,
     /// Bytes allocated by the chunks.
     chunks_len: usize,
     /// Number of nodes of the radix tree that Redis would have for the chunks, without its root.
@@ -96,7 +96,7 @@ impl BigStream {
     /// Returns a copy that shares no memory with the original.
     pub(super) fn copy(&self) -> Self {
         let chunks: OrderedMap<_, _> = self.chunks.iter().map(|(id, chunk)| (*id, chunk.copy())).collect();
-        let chunks_len = chunks.values().map(Chunk::memory).sum();
+        let chunks_len = chunks.values().map(StreamChunk::memory).sum();
         BigStream { chunks, chunks_len, groups: self.groups.copy(), walk: None, ..*self }
     }
 
@@ -155,7 +155,7 @@ impl BigStream {
     }
 
     /// Iterates over the chunks with the IDs of their first entries.
-    pub(crate) fn chunks(&self) -> impl Iterator<Item = (StreamId, &Chunk)> {
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (StreamId, &StreamChunk)> {
         self.chunks.iter().map(|(id, chunk)| (*id, chunk))
     }
 
@@ -189,7 +189,7 @@ impl BigStream {
                     full.seal();
                     self.chunks_len = self.chunks_len + full.memory() - before;
                 }
-                let mut chunk = Chunk::new(pairs, if is_first { 0 } else { room });
+                let mut chunk = StreamChunk::new(pairs, if is_first { 0 } else { room });
                 chunk.append(id, id, pairs, room);
                 self.insert_chunk(id, chunk);
             }
@@ -205,7 +205,7 @@ impl BigStream {
     /// Adds a chunk after all others, a checked listpack with `live` entries that are not deleted; for values that are
     /// read from a dump.
     pub(crate) fn push_chunk(&mut self, id: StreamId, listpack: &[u8], live: usize) {
-        self.insert_chunk(id, Chunk::from_checked(listpack, live));
+        self.insert_chunk(id, StreamChunk::from_checked(listpack, live));
         self.len += live;
     }
 
@@ -214,7 +214,7 @@ impl BigStream {
         self.find_first();
     }
 
-    fn insert_chunk(&mut self, id: StreamId, chunk: Chunk) {
+    fn insert_chunk(&mut self, id: StreamId, chunk: StreamChunk) {
         self.chunks_len += chunk.memory();
         self.tree_nodes += radix::nodes_of(id, &self.chunks);
         self.chunks.insert(id, chunk);
@@ -228,7 +228,7 @@ impl BigStream {
         }
     }
 
-    fn change_chunk(&mut self, id: StreamId, change: impl FnOnce(&mut Chunk)) {
+    fn change_chunk(&mut self, id: StreamId, change: impl FnOnce(&mut StreamChunk)) {
         self.before_change(id);
         if let Some(chunk) = self.chunks.get_mut(&id) {
             let before = chunk.memory();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::memory::marked::MarkedBytes;
 use crate::memory::ordered_map::OrderedMap;
-use crate::store::value::big::stream::chunk::Chunk;
+use crate::store::value::big::stream::chunk::StreamChunk;
 use crate::store::value::big::stream::id::StreamId;
 use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
 
@@ -31,7 +31,7 @@ impl StreamWalk {
     }
 
     /// Saves a chunk that is about to change, if it is a chunk of the cut that was not visited.
-    pub(super) fn before_change(&mut self, id: StreamId, chunk: &Chunk) {
+    pub(super) fn before_change(&mut self, id: StreamId, chunk: &StreamChunk) {
         if self.next.is_some_and(|next| next <= id) && id <= self.last && !self.kept.contains_key(&id) {
             let written = self.record.written(WalkedElement::Chunk(id.to_bytes(), &chunk.to_listpack()));
             self.kept.insert(id, written);
@@ -39,7 +39,11 @@ impl StreamWalk {
     }
 
     /// Visits chunks until the time is up.
-    pub(super) fn visit(&mut self, chunks: &OrderedMap<StreamId, Chunk>, is_time_up: &dyn Fn() -> bool) -> RecordPart {
+    pub(super) fn visit(
+        &mut self,
+        chunks: &OrderedMap<StreamId, StreamChunk>,
+        is_time_up: &dyn Fn() -> bool,
+    ) -> RecordPart {
         let StreamWalk { next, last, kept, record } = self;
         while let Some(from) = *next {
             let present = chunks.range(from..=*last).find(|(id, _)| !kept.contains_key(id));

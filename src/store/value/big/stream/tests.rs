@@ -42,10 +42,10 @@ fn check(stream: &BigStream, model: &BTreeMap<StreamId, Pairs>) {
     let mut backwards = read(stream.range_back(StreamId::MIN, StreamId::MAX));
     backwards.reverse();
     assert_eq!(backwards, expected);
-    assert_eq!(stream.chunks_len, stream.chunks.values().map(Chunk::memory).sum::<usize>());
+    assert_eq!(stream.chunks_len, stream.chunks.values().map(StreamChunk::memory).sum::<usize>());
     let mut live = 0;
     for (id, chunk) in stream.chunks() {
-        let (of_chunk, first, _) = Chunk::validate(&chunk.to_listpack(), id).expect("a chunk is valid");
+        let (of_chunk, first, _) = StreamChunk::validate(&chunk.to_listpack(), id).expect("a chunk is valid");
         assert!(of_chunk > 0 && first >= id);
         live += of_chunk;
     }
@@ -160,7 +160,7 @@ proptest! {
         let mut bytes = chunk.to_listpack();
         let at = at.index(bytes.len());
         bytes[at] = byte;
-        if let Some((live, _, last)) = Chunk::validate(&bytes, master) {
+        if let Some((live, _, last)) = StreamChunk::validate(&bytes, master) {
             let mut damaged = BigStream::default();
             damaged.push_chunk(master, &bytes, live);
             damaged.restore_first();

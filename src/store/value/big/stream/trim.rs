@@ -1,6 +1,6 @@
 //! Deletion of old entries.
 
-use crate::store::value::big::stream::{BigStream, Chunk, StreamId};
+use crate::store::value::big::stream::{BigStream, StreamChunk, StreamId};
 
 /// The entries that a trim deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +171,6 @@ impl BigStream {
 }
 
 /// Returns the last ID of a chunk, including deleted entries.
-fn last_of(id: StreamId, chunk: &Chunk) -> StreamId {
+fn last_of(id: StreamId, chunk: &StreamChunk) -> StreamId {
     chunk.entry_at(id, &chunk.master(), chunk.before(chunk.end())).id
 }

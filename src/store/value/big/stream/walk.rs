@@ -1,7 +1,7 @@
 //! Iteration over the entries of a stream, from either end.
 
 use crate::memory::ordered_map::{self, OrderedMap};
-use crate::store::value::big::stream::chunk::{Chunk, Fields, Master};
+use crate::store::value::big::stream::chunk::{Fields, Master, StreamChunk};
 use crate::store::value::big::stream::id::StreamId;
 
 /// An entry of a stream.
@@ -14,7 +14,7 @@ pub(crate) struct StreamEntry<'a> {
 
 /// An iterator over entries in a range of IDs, in one direction.
 pub(crate) struct EntryWalk<'a> {
-    chunks: ordered_map::Range<'a, StreamId, Chunk>,
+    chunks: ordered_map::Range<'a, StreamId, StreamChunk>,
     current: Option<Position<'a>>,
     start: StreamId,
     end: StreamId,
@@ -23,7 +23,7 @@ pub(crate) struct EntryWalk<'a> {
 
 struct Position<'a> {
     id: StreamId,
-    chunk: &'a Chunk,
+    chunk: &'a StreamChunk,
     master: Master,
     /// Offset of the next entry, or backwards its end.
     at: usize,
@@ -32,7 +32,7 @@ struct Position<'a> {
 impl<'a> EntryWalk<'a> {
     /// Creates an iterator over entries of chunks that are ordered by the IDs of their first entries.
     pub(super) fn new(
-        chunks: &'a OrderedMap<StreamId, Chunk>,
+        chunks: &'a OrderedMap<StreamId, StreamChunk>,
         start: StreamId,
         end: StreamId,
         backwards: bool,
@@ -93,7 +93,7 @@ impl<'a> Iterator for EntryWalk<'a> {
 
 /// Calls `visit` with the entries of a node, given as a listpack made from a chunk, and the ID of its first entry.
 pub(crate) fn entries_of(first: StreamId, listpack: &[u8], mut visit: impl FnMut(StreamEntry<'_>)) {
-    let chunk = Chunk::from_checked(listpack, 0);
+    let chunk = StreamChunk::from_checked(listpack, 0);
     let master = chunk.master();
     let mut at = master.entries_at;
     while !chunk.is_end(at) {
