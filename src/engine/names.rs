@@ -56,9 +56,16 @@ impl NamePrefix {
     }
 
     /// Returns the ranges that the mirror follows: all names but the lanes.
-    pub(super) fn mirrored(&self) -> [(Vec<u8>, Vec<u8>); 3] {
+    pub(super) fn mirrored(&self) -> [(Vec<u8>, Vec<u8>); 2] {
         let name = |rest: &[u8]| [&self.0, rest].concat();
-        [(name(b""), name(b"o/")), (name(b"p/"), name(b"p0")), (name(b"t/"), name(b"t0"))]
+        [(name(b""), name(b"o/")), (name(b"o0"), range_end(&self.0))]
+    }
+
+    /// Returns true if a name lies in a range that the mirror follows.
+    #[cfg(test)]
+    pub(super) fn is_mirrored(&self, name: &[u8]) -> bool {
+        let is_in = |(from, end): &(Vec<u8>, Vec<u8>)| &from[..] <= name && (name < &end[..] || end[..] == [0]);
+        self.mirrored().iter().any(is_in)
     }
 
     /// Returns the prefix of all keys of a database, or of all databases.
@@ -165,6 +172,14 @@ mod tests {
         fn a_name_stands_for_what_it_was_made_of(name in names()) {
             let prefix = NamePrefix::new(b"keylatch/");
             prop_assert_eq!(prefix.parse(&prefix.name(&name)), Some(name));
+        }
+
+        #[test]
+        fn the_mirror_follows_every_name_but_the_lanes(name in names()) {
+            for prefix in [&b"keylatch/"[..], b"", b"\xff"] {
+                let prefix = NamePrefix::new(prefix);
+                prop_assert_eq!(prefix.is_mirrored(&prefix.name(&name)), !matches!(name, EtcdName::Lane(..)));
+            }
         }
 
         #[test]

@@ -227,8 +227,7 @@ impl World {
 
     /// Returns all names that a mirror follows.
     fn mirrored(&self) -> Vec<NamedValue> {
-        let is_lane = |pair: &NamedValue| matches!(self.prefix.parse(&pair.name), Some(EtcdName::Lane(..)));
-        self.cluster.read_all().into_iter().filter(|pair| !is_lane(pair)).collect()
+        self.cluster.read_all().into_iter().filter(|pair| self.prefix.is_mirrored(&pair.name)).collect()
     }
 
     /// Records a failure, unless there is one.

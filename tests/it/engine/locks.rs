@@ -380,6 +380,16 @@ fn a_flush_hands_over_every_lock_that_is_waited_for() {
     one.expect(&[("EXISTS plain3", ":0"), ("FLUSHALL", "+OK"), ("DBSIZE", ":0")]);
 }
 
+#[test]
+fn a_server_that_starts_while_clients_are_queued_can_flush() {
+    let Some(mut fleet) = Fleet::start(2) else { return };
+    fleet.servers[0].client().int("LOCK.ACQUIRE k held PX 100000");
+    let mut waiter = queued(&fleet.servers[1], "LOCK.ACQUIRE k next PX 100000 BLOCK 0");
+    fleet.add(Clock::system(), &[]);
+    fleet.servers[2].client().expect(&[("FLUSHALL", "+OK")]);
+    acquired(&mut waiter);
+}
+
 /// Starts servers, the first of which reaches etcd over links that can be cut.
 pub(super) fn linked_fleet(etcd: &Arc<Etcd>) -> Option<(Fleet, Vec<Proxy>)> {
     let mut fleet = Fleet::start_on(etcd.clone(), 0)?;
