@@ -74,8 +74,8 @@ pub(crate) struct Replica {
     pub(crate) wanted: Mutex<WantedData>,
     /// Set if the connection ends after the snapshot.
     pub(crate) is_snapshot_only: AtomicBool,
-    /// Number of steps of the server's clock when the replica introduced itself, before it asks for the time.
-    pub(crate) clock_steps: u64,
+    /// Number of steps of the server's clock when the replica last introduced itself, before it asks for the time.
+    pub(crate) clock_steps: AtomicU64,
     state: AtomicU8,
     /// Position up to which the log was sent; [`NEVER`] before the snapshot was cut.
     position: AtomicU64,
@@ -104,7 +104,7 @@ impl Replica {
             is_old: AtomicBool::new(false),
             wanted: Mutex::new(WantedData::ALL),
             is_snapshot_only: AtomicBool::new(false),
-            clock_steps,
+            clock_steps: AtomicU64::new(clock_steps),
             state: AtomicU8::new(ReplicaState::Waiting as u8),
             position: AtomicU64::new(NEVER),
             acknowledged: AtomicU64::new(0),

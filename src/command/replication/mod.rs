@@ -67,6 +67,7 @@ fn configure(call: &mut Call<'_>) -> Result<()> {
         let option = call.args.bytes()?;
         if is_word(option, "LISTENING-PORT") {
             replica.port.store(call.args.int()?, Relaxed);
+            replica.clock_steps.store(call.namespace.role.clock_steps(), Relaxed);
         } else if is_word(option, "RDB-ONLY") {
             replica.is_snapshot_only.store(call.args.zero_or_one()?, Relaxed);
         } else if is_word(option, "ACK") {
@@ -138,11 +139,8 @@ fn asking(call: &mut Call<'_>) -> Result<Option<Arc<Replica>>> {
     if session.feed.is_some() || session.is_monitor {
         return Ok(None);
     }
-    let replica = replica(call)?;
-    if replica.clock_steps != call.namespace.role.clock_steps() {
-        return Err(Error::NoPrimaryLink); // it may have been told another time, and has to ask again
-    }
-    if asks_for_failover(call.args.request()) {
+    let is_failover = asks_for_failover(call.args.request());
+    if is_failover {
         take_role_over(call)?;
     }
     let role = &call.namespace.role;
@@ -151,6 +149,10 @@ fn asking(call: &mut Call<'_>) -> Result<Option<Arc<Replica>>> {
     }
     if !call.reply.output().is_empty() {
         return Err(Error::other("SYNC and PSYNC are invalid with pending output"));
+    }
+    let (replica, clock_steps) = (replica(call)?, call.namespace.role.clock_steps());
+    if replica.clock_steps.load(Relaxed) != clock_steps && !is_failover {
+        return Err(Error::NoPrimaryLink); // it may have been told another time, and has to introduce itself again
     }
     if *replica.wanted.lock() != WantedData::ALL && !replica.has_eof.load(Relaxed) {
         return Err(Error::other("Filtered replica requires EOF capability"));

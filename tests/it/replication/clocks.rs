@@ -166,6 +166,9 @@ fn a_replica_that_was_told_the_time_before_its_primary_knew_that_of_its_own_has_
     assert_ahead(&mut client, HOUR_MS);
     last.send("PSYNC ? -1");
     assert_eq!(last.line(), "-NOMASTERLINK Can't SYNC while not connected with my master");
+    // It asks again by the same connection, or by another one.
+    assert_eq!(last.call("REPLCONF listening-port 1"), "+OK");
+    last.synchronize();
     RawReplica::connect(middle.addr(), &["eof", "psync2"]).synchronize();
 }
 
