@@ -23,7 +23,7 @@ use crate::dispatch::{Call, Command, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::namespace::shutdown::Shutdown;
-use crate::spec::marks::CLEARS;
+use crate::spec::marks::{CHANGES_USERS, CLEARS};
 use crate::spec::{
     ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, OF_PROCESS, REDACTED, STALE,
     WRITE, block, one_of, string, token,
@@ -59,6 +59,7 @@ pub(crate) const COMMANDS: &[Command] = &[
                 "Resets the statistics of INFO.",
             ),
             Command::new("SET", config_set, ADMINISTRATION, Group::Server)
+                .marks(CHANGES_USERS) // the password of the default user is a setting
                 .args(&[block("parameter_value", &[string("parameter"), string("value")]).multiple()])
                 .redact(redact_settings)
                 .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])

@@ -184,6 +184,8 @@ fn a_transaction_that_writes_has_no_commands_about_all_keys_or_the_connection() 
         ("CLIENT SETNAME x", "'client|setname' is not possible in a transaction that writes with engine etcd"),
         ("ACL SETUSER x on", "'acl|setuser' is not possible in a transaction that writes with engine etcd"),
         ("ACL DELUSER x", "'acl|deluser' is not possible in a transaction that writes with engine etcd"),
+        ("ACL LOAD", "'acl|load' is not possible in a transaction that writes with engine etcd"),
+        ("CONFIG SET requirepass a", "'config|set' is not possible in a transaction that writes with engine etcd"),
         ("SUBSCRIBE c", "'subscribe' is not possible in a transaction that writes with engine etcd"),
     ] {
         client.expect(&[("MULTI", "+OK"), ("SET k v", "+QUEUED"), (request, "+QUEUED")]);
