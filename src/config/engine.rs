@@ -4,7 +4,8 @@ use crate::config::{Config, EngineKind};
 use crate::store::EvictionPolicy;
 
 impl Config {
-    /// Fails if the settings ask for an engine, and for a feature that it does not have.
+    /// Fails if the settings ask for an engine together with a setting that it does not support, or without
+    /// `etcd-endpoints`.
     pub(super) fn refuse_beside_engine(&self) -> Result<(), String> {
         if self.engine == EngineKind::Memory {
             return Ok(());
@@ -15,8 +16,10 @@ impl Config {
             ("replicaof", "all processes are equal, there are no replicas", self.replicaof.is_some()),
             ("maxmemory-policy", "it evicts no keys", self.maxmemory_policy != EvictionPolicy::Noeviction),
             ("test-mode", "its clock is not that of the other processes", self.test_mode),
-            ("etcd-endpoints", "it needs the addresses of the cluster", self.etcd_endpoints.is_none()),
         ];
+        if self.etcd_endpoints.is_none() {
+            return Err("engine etcd needs the addresses of the cluster: the setting 'etcd-endpoints'".to_owned());
+        }
         match refused.into_iter().find(|(_, _, is_refused)| *is_refused) {
             Some((name, reason, _)) => Err(format!("the setting '{name}' is not possible with engine etcd: {reason}")),
             None => Ok(()),

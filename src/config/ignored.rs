@@ -1,7 +1,8 @@
-//! Settings that are accepted, kept and reported, but have no effect: one line each.
+//! Settings that are accepted, kept and reported, but have no effect: one line each. `cluster-enabled yes` and
+//! `activedefrag yes` are refused.
 //!
 //! Such settings exist so that files and clients written for Redis up to 8.4 and for Valkey work. Those marked `hidden`
-//! are not listed, because Redis hides them too, or does not have them, or not yet in 8.4.
+//! are not listed, because Redis hides them, lacks them, or has them only since a version after 8.4.
 
 use crate::config::kind::{INT_MAX, Kind, LONG_MAX};
 use crate::config::settings::{ChangeTime, Setting};

@@ -80,22 +80,21 @@ impl Call<'_> {
         } else {
             Box::default()
         };
-        let mut place =
-            repetition.as_ref().map(|Repetition { awaited, wake_on_delete: heeds_absence, lock, .. }| match lock {
-                Some(place) => BlockedOn::LockQueue(*place),
-                None => BlockedOn::Queue { awaited: *awaited, heeds_absence: *heeds_absence },
-            });
+        let mut place = repetition.as_ref().map(|Repetition { awaited, wake_on_delete, lock, .. }| match lock {
+            Some(place) => BlockedOn::LockQueue(*place),
+            None => BlockedOn::Queue { awaited: *awaited, wake_on_delete: *wake_on_delete },
+        });
         let mut caller = self.caller.clone();
         caller.staged = None; // the repeated call is staged anew
         let blocking = match repetition {
-            Some(Repetition { request: other, wake_on_delete: heeds_absence, lock, retry_at_ms, .. }) => {
+            Some(Repetition { request: other, wake_on_delete, lock, retry_at_ms, .. }) => {
                 Blocking::Keys(Box::new(BlockedCall {
                     command,
                     request: other.map_or_else(|| shown.clone(), Arc::new),
                     shown: shown.clone(),
                     caller,
                     hashes: command.keys_of(request).map(|(position, _)| store.hash(request.arg(position))).collect(),
-                    wake_on_delete: heeds_absence,
+                    wake_on_delete,
                     // A staged call is queued once the cluster has it.
                     token: lock.filter(|_| self.caller.staged.is_none()).map(|place| place.token),
                     retry_at_ms,
@@ -122,7 +121,7 @@ pub(crate) struct Repetition {
     pub(crate) request: Option<OwnedRequest>,
     /// Type of the value that a key must hold.
     pub(crate) awaited: Type,
-    /// True if the call is also made again when a key was deleted.
+    /// True if the call is also made again when a key was deleted or holds another type.
     pub(crate) wake_on_delete: bool,
     /// Time at which the call is made again even if no key has changed, in monotonic milliseconds.
     pub(crate) retry_at_ms: u64,

@@ -175,8 +175,8 @@ impl FilesWorker {
         }
     }
 
-    /// Rewrites the file if it lacks data, or has grown so much that the settings ask for it. Returns true if the
-    /// rewrite was given up in favour of another job.
+    /// Rewrites the file if it lacks data, if its deadlines are by another clock, or if it has grown so much that the
+    /// settings ask for it. Returns true if the rewrite was given up in favour of another job.
     fn rewrite_if_due(&mut self) -> bool {
         let Some(log) = &self.log else { return false };
         log.handle.count_delay(read_clocks(&*self.disk, &self.namespace.clock).1);

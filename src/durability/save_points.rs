@@ -37,12 +37,13 @@ impl SaveSchedule {
         self.log_until_ms = now_ms + self.log_pause_ms;
     }
 
-    /// Resets the pause after a success.
+    /// Ends the pause, and the rewrite that was due.
     pub(super) fn log_has_worked(&mut self) {
         (self.log_until_ms, self.log_pause_ms, self.is_rewrite) = (0, 0, false);
     }
 
-    /// Returns the save point that is reached after `changes` changes, if there is one.
+    /// Returns the save point that is reached after `changes` changes, if there is one; none during the pause after a
+    /// failed save.
     pub(super) fn save(
         &self,
         points: &[SavePoint],

@@ -1,8 +1,8 @@
 //! The names of metrics: a line for each figure of INFO that is one number.
 //!
 //! The names are those of redis_exporter where it has the figure, so its dashboards and alerts fit. A line is all that
-//! a figure needs to become a metric; those with labels are in `exposition.rs`. Figures that are always zero here, or
-//! whose unit is not a base unit, are left out.
+//! a figure needs to become a metric; those with labels are in `exposition.rs`. Figures that are always zero here are
+//! left out; `per` converts other units to base units.
 
 /// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,8 +39,8 @@ impl Namespace {
         self.count_from(sample.map(TimeSample::offset_ms));
     }
 
-    /// Continues the clock of a replica from the last timestamp of a file. Since then this machine's clock was set by
-    /// `step_ms`, or is used in place of the primary's with that difference.
+    /// Continues the clock of a replica from the last timestamp of a file. `step_ms`: by how much this
+    /// machine's clock was set since then, or its difference from the primary's clock that it now replaces.
     pub(crate) fn continue_time(&self, step_ms: i64) {
         self.role.set_lacks_time(false);
         if step_ms != 0 {

@@ -146,7 +146,7 @@ impl Counts {
         counts.fold(0.0, |sum, (bucket, count)| sum + middle(bounds(bucket)) * *count as f64)
     }
 
-    /// Returns the duration in nanoseconds at a percentile; 0 when there is none.
+    /// Returns the duration at a percentile, in the unit that was recorded; 0 when there is none.
     pub fn at_percentile(&self, percent: f64) -> u64 {
         let wanted = ((percent.clamp(0.0, 100.0) / 100.0 * self.total() as f64) + 0.5) as u64;
         let mut seen = 0;

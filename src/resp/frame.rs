@@ -1,5 +1,5 @@
-//! Replies as owned values, for the embedding API, clients in tests, and pushes. Handlers do not use frames; they write
-//! through [`Reply`].
+//! Replies as owned values, for the embedding API, the program's own clients, tests, and pushes. Handlers do not use
+//! frames; they write through [`Reply`].
 //!
 //! [`FrameDecoder`] reads the server's side of the wire. The open aggregates are on an explicit stack, without
 //! recursion, so the decoder resumes at the end of the last input and scans each byte once.

@@ -51,7 +51,7 @@ pub(crate) const ALLOW_BUSY: Flags = 1 << 10;
 pub(crate) const SKIP_MONITOR: Flags = 1 << 11;
 /// Not recorded in the slow log.
 pub(crate) const SKIP_SLOWLOG: Flags = 1 << 12;
-/// May block the client, or, like SORT with its undeclared keys, may access any key.
+/// May block the client.
 pub(crate) const BLOCKING: Flags = 1 << 13;
 /// Related to publish/subscribe.
 pub(crate) const PUBSUB: Flags = 1 << 14;

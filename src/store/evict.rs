@@ -204,17 +204,17 @@ impl Evictor {
         for index in (first..SHARDS).chain(0..first) {
             let rest = *samples - found.min(*samples);
             let look = |entry: &crate::store::entry::Entry| {
-                let best_candidate = best_candidate(pool, rule, now);
+                let worst_candidate = worst_candidate(pool, rule, now);
                 let is_better = |(_, least)| rule.eviction_score(entry.usage(), now) > least;
-                if pool.len() >= POOL_MAX && !best_candidate.is_some_and(is_better) {
+                if pool.len() >= POOL_MAX && !worst_candidate.is_some_and(is_better) {
                     return;
                 }
                 let hash = hasher.hash_one(entry.key());
                 if pool.iter().any(|other| other.hash == hash && other.db == db) {
                     return;
                 }
-                if let Some((best_candidate, _)) = best_candidate.filter(|_| pool.len() >= POOL_MAX) {
-                    pool.swap_remove(best_candidate);
+                if let Some((worst_candidate, _)) = worst_candidate.filter(|_| pool.len() >= POOL_MAX) {
+                    pool.swap_remove(worst_candidate);
                 }
                 pool.push(Candidate { db, hash, key: entry.key().into(), usage: entry.usage() });
             };
@@ -298,8 +298,8 @@ pub(super) fn forget_retired_fences(hold: &mut GateGuard<'_>) -> bool {
     has_any
 }
 
-/// Finds the best candidate for eviction, with its score.
-fn best_candidate(pool: &[Candidate], rule: UsageRule, now: Now) -> Option<(usize, u32)> {
+/// Finds the worst candidate for eviction, with its score.
+fn worst_candidate(pool: &[Candidate], rule: UsageRule, now: Now) -> Option<(usize, u32)> {
     let judged = pool.iter().map(|candidate| rule.eviction_score(candidate.usage, now));
     judged.enumerate().min_by_key(|(_, score)| *score)
 }

@@ -72,7 +72,7 @@ impl GateGuard<'_> {
         ready.in_order()
     }
 
-    /// Makes the shards recount in which a panic has interrupted a change.
+    /// Makes those shards recount in which a panic has interrupted a change.
     pub fn recover(&mut self, cx: &Cx) {
         for db in self.used() {
             for index in 0..SHARDS {

@@ -55,7 +55,7 @@ pub struct Store {
     sweep_next: AtomicUsize,
     /// Number of threads that execute commands.
     threads: usize,
-    stumbles: SkippedKeys,
+    skipped: SkippedKeys,
 }
 
 impl Store {
@@ -118,7 +118,7 @@ impl Store {
             compacting: Mutex::default(),
             sweep_next: AtomicUsize::new(0),
             threads,
-            stumbles: SkippedKeys::default(),
+            skipped: SkippedKeys::default(),
         }
     }
 
@@ -338,7 +338,7 @@ impl Store {
     /// call continues with the next shard, so the order of the keys does not depend on the time. Panics are passed to
     /// `report`; the keys that cause them are left for later.
     pub fn sweep(&self, cx: Cx, is_time_up: impl Fn() -> bool, report: &dyn Fn(&(dyn Any + Send))) -> u64 {
-        let (now, care) = (cx.now, Care { report, stumbles: &self.stumbles });
+        let (now, care) = (cx.now, Care { report, skipped: &self.skipped });
         if let Some(until_ms) = self.services.sweep_timer.frozen_until_ms(now.mono_ms()) {
             return until_ms;
         }

@@ -108,8 +108,8 @@ impl Queues {
 mod tests {
     use super::*;
 
-    fn waiter(number: u64, wanted: Type, heeds_absence: bool) -> Waiter {
-        Waiter { number, wanted, wake_on_delete: heeds_absence, ticket: Arc::new(()) }
+    fn waiter(number: u64, wanted: Type, wake_on_delete: bool) -> Waiter {
+        Waiter { number, wanted, wake_on_delete, ticket: Arc::new(()) }
     }
 
     /// Returns the numbers of all clients that are to be served while the key holds a value of type `of`, in order.
@@ -120,10 +120,10 @@ mod tests {
 
     fn queues() -> Queues {
         let mut queues = Queues::default();
-        for (number, wanted, heeds_absence) in
+        for (number, wanted, wake_on_delete) in
             [(1, Type::List, false), (2, Type::Stream, true), (4, Type::List, false), (7, Type::Stream, false)]
         {
-            assert!(queues.push(waiter(number, wanted, heeds_absence)));
+            assert!(queues.push(waiter(number, wanted, wake_on_delete)));
         }
         queues
     }

@@ -113,11 +113,13 @@ pub struct Reclaimer {
     pending_bytes: AtomicUsize,
     /// Bytes that a snapshot has to write.
     unwritten: AtomicUsize,
-    /// State of the snapshot: true while one is being written, number of its writes, true once it was given up.
+    /// True while a snapshot is being written.
     has_snapshot: AtomicBool,
+    /// Number of writes of all snapshots.
     written: AtomicU64,
+    /// True once the last snapshot was given up.
     has_given_up: AtomicBool,
-    /// Number of additions to the queued or unwritten bytes.
+    /// Number of values queued, and of reports of unwritten bytes beyond the limit.
     queued: AtomicU64,
     freed: AtomicU64,
     /// Effort that was freed at once since the queue was emptied.
@@ -214,7 +216,7 @@ impl Reclaimer {
         self.written.fetch_add(1, Relaxed);
     }
 
-    /// Returns the number of writes of the snapshot, while one is being written.
+    /// Returns the number of writes of all snapshots so far, while one is being written.
     pub(crate) fn written(&self) -> Option<u64> {
         self.has_snapshot.load(Relaxed).then(|| self.written.load(Relaxed))
     }
@@ -237,7 +239,7 @@ impl Reclaimer {
         self.tail_work.set_behind(self.is_behind());
     }
 
-    /// Returns the number of additions to the queued or unwritten bytes.
+    /// Returns the number of values queued, and of reports of unwritten bytes beyond the limit.
     pub fn queued(&self) -> u64 {
         self.queued.load(Relaxed)
     }

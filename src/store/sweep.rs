@@ -31,11 +31,11 @@ pub(super) struct SkippedKeys(Mutex<Vec<(u64, u64)>>);
 impl SkippedKeys {
     /// Returns true if sweeps skip the key with this hash.
     fn has(&self, hash: u64, now: Now) -> bool {
-        let mut stumbles = self.0.lock();
-        if !stumbles.is_empty() {
-            stumbles.retain(|(_, until_ms)| now.mono_ms() < *until_ms);
+        let mut skipped = self.0.lock();
+        if !skipped.is_empty() {
+            skipped.retain(|(_, until_ms)| now.mono_ms() < *until_ms);
         }
-        stumbles.iter().any(|(other, _)| *other == hash)
+        skipped.iter().any(|(other, _)| *other == hash)
     }
 
     fn add(&self, hash: u64, now: Now) {
@@ -48,7 +48,7 @@ impl SkippedKeys {
 pub(crate) struct Care<'a> {
     /// Receives panics.
     pub(super) report: &'a dyn Fn(&(dyn Any + Send)),
-    pub(super) stumbles: &'a SkippedKeys,
+    pub(super) skipped: &'a SkippedKeys,
 }
 
 impl Shard {
@@ -99,12 +99,12 @@ impl Shard {
         key: Key<'_>,
         expire: impl FnOnce(&mut Self) -> T,
     ) -> Option<T> {
-        if care.stumbles.has(key.hash, cx.now) {
+        if care.skipped.has(key.hash, cx.now) {
             return None;
         }
         let expired = self.catch(care, cx, expire);
         if expired.is_none() {
-            care.stumbles.add(key.hash, cx.now);
+            care.skipped.add(key.hash, cx.now);
         }
         expired
     }

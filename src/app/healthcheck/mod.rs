@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::config::Config;
 use crate::dial::{Address, TlsOptions, connect, is_alert};
 
-/// Timeout of the whole check, for each address.
+/// Time limit for one address, from the connection to the reply.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The first byte of a reply that shows that the server is alive: `+PONG`, an error such as NOAUTH or LOADING, or a TLS
@@ -41,7 +41,7 @@ pub(crate) struct Question {
 ///
 /// # Errors
 ///
-/// If there is no connection or reply within two seconds, or the reply is not RESP.
+/// If there is no connection or reply within two seconds for each address, or the reply is not RESP.
 pub(crate) fn check(question: &Question, config: &Config) -> io::Result<()> {
     if question.running {
         return ask_running();

@@ -34,8 +34,8 @@ impl Blocked {
     }
 
     /// Returns the client's entry for the queues of its keys.
-    pub(crate) fn waiter(&self, wanted: Type, heeds_absence: bool) -> Waiter {
-        Waiter { number: self.wait.number, wanted, wake_on_delete: heeds_absence, ticket: self.wait.clone() }
+    pub(crate) fn waiter(&self, wanted: Type, wake_on_delete: bool) -> Waiter {
+        Waiter { number: self.wait.number, wanted, wake_on_delete, ticket: self.wait.clone() }
     }
 
     /// Returns true if another party has answered the call. Waits for a party that is executing it.

@@ -17,7 +17,7 @@ pub(crate) enum BlockedOn {
     /// The queue for a lock, or for several.
     LockQueue(QueuePlace),
     /// The queue for a value of a type.
-    Queue { awaited: Type, heeds_absence: bool },
+    Queue { awaited: Type, wake_on_delete: bool },
 }
 
 /// A place in the queue for a lock, or for several.
@@ -75,8 +75,8 @@ impl Suspended {
     pub(crate) fn join_queues(&self, view: &mut View<'_>) {
         self.keys().for_each(|key| match self.place {
             Some(BlockedOn::LockQueue(place)) => view.locks().join_queue(key, self.lock_waiter(place)),
-            Some(BlockedOn::Queue { awaited, heeds_absence }) => {
-                view.waiting().enqueue(key, self.blocked.waiter(awaited, heeds_absence));
+            Some(BlockedOn::Queue { awaited, wake_on_delete }) => {
+                view.waiting().enqueue(key, self.blocked.waiter(awaited, wake_on_delete));
             }
             None => {}
         });

@@ -60,7 +60,7 @@ pub struct BlockedCall {
     pub caller: Caller,
     /// The hashes of the keys, in the order of the grammar.
     pub hashes: Hashes,
-    /// True if the call is made again also when a key was deleted.
+    /// True if the call is also made again when a key was deleted or holds another type.
     pub wake_on_delete: bool,
     /// The hash of the token of a client queued for a lock, unless an engine queues it.
     pub token: Option<u64>,

@@ -150,9 +150,8 @@ fn finish(
     };
     let request = fixed_request(call.args.request(), sources);
     let retry_at_ms = next_claim_ms(call, options, sources)?;
-    let heeds_absence = options.group.is_some();
-    let repetition =
-        Repetition { request, wake_on_delete: heeds_absence, retry_at_ms, ..Repetition::new(Stream::TYPE) };
+    let wake_on_delete = options.group.is_some();
+    let repetition = Repetition { request, wake_on_delete, retry_at_ms, ..Repetition::new(Stream::TYPE) };
     call.block_and_repeat(repetition, until_ms, |reply| reply.null_array());
     Ok(())
 }

@@ -21,8 +21,7 @@ pub(crate) enum Fate {
 }
 
 impl BatchRun<'_> {
-    /// Returns the fate of a request by the mask, unless it is to be examined, and its fate when it is examined in any
-    /// case.
+    /// Returns two fates of a request: by the mask alone, `None` if that demands an examination, and by all checks.
     pub(crate) fn fates(&mut self, client: &mut Client, request: Request<'_>) -> (Option<Fate>, Fate) {
         let command = find(request, self.env.namespace.names(self.env.config));
         let unchecked = command.filter(|command| self.passes_unchecked(command, request));

@@ -161,7 +161,7 @@ impl Core {
     }
 
     /// Tells a client that it was handed a lock, if the lock was its own when the mirror was brought up to date;
-    /// otherwise reports a timeout.
+    /// otherwise reports a timeout. Asks again if that answer was late itself.
     pub(super) fn pass_handover(&mut self, handover: Box<LocalHandover>, asked_ms: u64) {
         let (now, key) = (self.now(), &handover.key);
         let lock = self.mirror.locks.state(key).lock;

@@ -234,8 +234,8 @@ fn simulate_crash(call: &Call<'_>, reason: &str) -> Result<()> {
     std::process::abort()
 }
 
-/// Creates keys `<prefix>:0` and so on, except existing ones; a value contains its number, padded to a length if one is
-/// given. The keys are not logged.
+/// Creates keys `<prefix>:0` and so on, except existing ones; a value contains its number, cut or padded with zero
+/// bytes to a length if one is given. The keys are not logged.
 fn populate(call: &mut Call<'_>) -> Result<()> {
     let count = positive(call.args.bytes()?)?;
     let prefix = call.args.next_arg().unwrap_or(b"key");
@@ -347,7 +347,7 @@ fn show_structure(call: &mut Call<'_>, encodings: &[&str], [title, name]: [&str;
     Ok(())
 }
 
-/// Rejects a key whose value is not of the requested type: all values here are strings.
+/// Refuses every existing key, because no value is a hash table of Redis; a missing key gets [`Error::NoSuchKey`].
 fn refuse_key(call: &mut Call<'_>, text: &'static str) -> Result<()> {
     let name = call.args.bytes()?;
     if call.view.exists(call.namespace.store.key(name)) { Err(Error::other(text)) } else { Err(Error::NoSuchKey) }
