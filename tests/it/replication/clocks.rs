@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use keylatch::Clock;
 
 use super::nodes::{Kind, Node};
-use super::parties::{Primary, RawReplica, answer_replica_at};
+use super::parties::{Primary, RawReplica, answer_replica_at, hear_replica, no_time};
 use crate::harness::{Client, encode, wait_until};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -170,6 +170,16 @@ fn a_replica_that_was_told_the_time_before_its_primary_knew_that_of_its_own_has_
     assert_eq!(last.call("REPLCONF listening-port 1"), "+OK");
     last.synchronize();
     RawReplica::connect(middle.addr(), &["eof", "psync2"]).synchronize();
+}
+
+#[test]
+fn a_replica_introduces_itself_before_it_asks_for_the_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let _replica = Node::keylatch(&[("replicaof", &format!("127.0.0.1 {port}"))]);
+    let (_link, asked) = hear_replica(&listener, no_time);
+    let at = |word: &str| asked.find(word).unwrap_or_else(|| panic!("no {word} in {asked}"));
+    assert!(at("listening-port") < at("TIME\r\n"), "{asked}");
 }
 
 #[test]
