@@ -12,10 +12,10 @@ use crate::client::engine::{Engine, StagedCall, StagedOutcome};
 use crate::client::info::LockName;
 use crate::client::registry::ClientWait;
 use crate::engine::cluster::{ClusterFailure, NamedValue, Revision, TransactionResult};
-use crate::engine::core::{Core, EngineAction};
+use crate::engine::core::{ClientInput, Core, EngineAction};
 use crate::engine::etcd::Cluster;
 use crate::engine::load::read_all;
-use crate::engine::names::{EtcdName, KeyName, NamePrefix};
+use crate::engine::names::{EtcdName, NamePrefix};
 use crate::engine::watch::{EtcdWatch, WatchMessage};
 use crate::error::Result;
 use crate::observe::EngineStats;
@@ -34,20 +34,8 @@ const TURN: Duration = Duration::from_millis(10);
 const HELD_UP_MS_MIN: u64 = 50;
 
 pub(super) enum DriverInput {
-    /// A call is to be executed.
-    Call(Box<StagedCall>, oneshot::Sender<StagedOutcome>),
-    /// The call of a blocked client is to be executed again.
-    Repeat(Arc<ClientWait>),
-    /// A client has left the queues of keys.
-    PassOn(Vec<KeyName>),
-    /// A client stops waiting for a lock.
-    LeaveQueue(LockName, u64, Option<oneshot::Sender<()>>),
-    /// The connection of a client has closed.
-    EndSession(u64),
-    /// The admission state has changed.
-    Settle(oneshot::Sender<()>),
-    /// The mirror is to be brought up to date.
-    Refresh(oneshot::Sender<Result<()>>),
+    /// An input of this process' clients.
+    Client(ClientInput),
     /// The answer to the transaction on a lane of a process.
     Done(u64, u32, std::result::Result<TransactionResult, ClusterFailure>),
     /// The answer to a barrier.
@@ -76,6 +64,10 @@ pub(super) struct Handle {
 }
 
 impl Handle {
+    fn tell_client(&self, input: ClientInput) {
+        self.tell(DriverInput::Client(input));
+    }
+
     fn tell(&self, input: DriverInput) {
         let _ = self.inputs.send(input); // the engine has stopped, which the waiters see by the end of their channels
     }
@@ -83,15 +75,15 @@ impl Handle {
 
 impl Engine for Handle {
     fn refresh(&self, done: oneshot::Sender<Result<()>>) {
-        self.tell(DriverInput::Refresh(done));
+        self.tell_client(ClientInput::Refresh(done));
     }
 
     fn execute(&self, call: StagedCall, done: oneshot::Sender<StagedOutcome>) {
-        self.tell(DriverInput::Call(Box::new(call), done));
+        self.tell_client(ClientInput::Call(Box::new(call), done));
     }
 
     fn settle(&self, done: oneshot::Sender<()>) {
-        self.tell(DriverInput::Settle(done));
+        self.tell_client(ClientInput::Settle(done));
     }
 
     fn follow_clock(&self) {
@@ -99,19 +91,19 @@ impl Engine for Handle {
     }
 
     fn repeat(&self, wait: Arc<ClientWait>) {
-        self.tell(DriverInput::Repeat(wait));
+        self.tell_client(ClientInput::Repeat(wait));
     }
 
     fn pass_on(&self, keys: Vec<LockName>) {
-        self.tell(DriverInput::PassOn(keys));
+        self.tell_client(ClientInput::PassOn(keys));
     }
 
     fn leave_queue(&self, lock: LockName, wait: u64, done: Option<oneshot::Sender<()>>) {
-        self.tell(DriverInput::LeaveQueue(lock, wait, done));
+        self.tell_client(ClientInput::LeaveQueue(lock, wait, done));
     }
 
     fn end_session(&self, client: u64) {
-        self.tell(DriverInput::EndSession(client));
+        self.tell_client(ClientInput::EndSession(client));
     }
 
     fn process(&self) -> u64 {
@@ -214,13 +206,7 @@ impl Driver {
 
     fn handle(&mut self, input: DriverInput) {
         match input {
-            DriverInput::Call(call, done) => self.core.call(call, done),
-            DriverInput::Repeat(wait) => self.core.repeat(wait),
-            DriverInput::PassOn(keys) => self.core.pass_on(keys),
-            DriverInput::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
-            DriverInput::EndSession(client) => self.core.end_session(client),
-            DriverInput::Settle(done) => self.core.settle(done),
-            DriverInput::Refresh(done) => self.core.refresh(done),
+            DriverInput::Client(input) => self.core.hear_client(input),
             DriverInput::Done(process, lane, result) => {
                 // The answer to a transaction of a former registration concerns no present lane.
                 if self.registration.is_some_and(|(present, _)| present == process) {

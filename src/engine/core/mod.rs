@@ -4,6 +4,7 @@
 
 mod admission;
 mod blocked;
+mod input;
 mod locks;
 mod outcome;
 mod patience;
@@ -15,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::sync::oneshot;
 
+pub(in crate::engine) use self::input::ClientInput;
 pub(in crate::engine) use self::patience::Patience;
 
 use crate::client::engine::{StagedCall, StagedOutcome};

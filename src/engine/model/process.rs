@@ -95,15 +95,8 @@ impl Process {
         let mut is_idle = true;
         while let Ok(input) = self.inputs.try_recv() {
             is_idle = false;
-            match input {
-                DriverInput::Call(call, done) => self.core.call(call, done),
-                DriverInput::Repeat(wait) => self.core.repeat(wait),
-                DriverInput::PassOn(keys) => self.core.pass_on(keys),
-                DriverInput::LeaveQueue(lock, wait, done) => self.core.leave_queue(lock, wait, done),
-                DriverInput::EndSession(client) => self.core.end_session(client),
-                DriverInput::Settle(done) => self.core.settle(done),
-                DriverInput::Refresh(done) => self.core.refresh(done),
-                _ => {}
+            if let DriverInput::Client(input) = input {
+                self.core.hear_client(input);
             }
         }
         self.core.tick();

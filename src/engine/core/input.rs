@@ -1,0 +1,43 @@
+//! Inputs of the process' clients.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::client::engine::{StagedCall, StagedOutcome};
+use crate::client::info::LockName;
+use crate::client::registry::ClientWait;
+use crate::engine::core::Core;
+use crate::engine::names::KeyName;
+use crate::error::Result;
+
+pub(in crate::engine) enum ClientInput {
+    /// A call is to be executed.
+    Call(Box<StagedCall>, oneshot::Sender<StagedOutcome>),
+    /// The call of a blocked client is to be executed again.
+    Repeat(Arc<ClientWait>),
+    /// A client has left the queues of keys.
+    PassOn(Vec<KeyName>),
+    /// A client stops waiting for a lock.
+    LeaveQueue(LockName, u64, Option<oneshot::Sender<()>>),
+    /// The connection of a client has closed.
+    EndSession(u64),
+    /// The admission state has changed.
+    Settle(oneshot::Sender<()>),
+    /// The mirror is to be brought up to date.
+    Refresh(oneshot::Sender<Result<()>>),
+}
+
+impl Core {
+    pub(in crate::engine) fn hear_client(&mut self, input: ClientInput) {
+        match input {
+            ClientInput::Call(call, done) => self.call(call, done),
+            ClientInput::Repeat(wait) => self.repeat(wait),
+            ClientInput::PassOn(keys) => self.pass_on(keys),
+            ClientInput::LeaveQueue(lock, wait, done) => self.leave_queue(lock, wait, done),
+            ClientInput::EndSession(client) => self.end_session(client),
+            ClientInput::Settle(done) => self.settle(done),
+            ClientInput::Refresh(done) => self.refresh(done),
+        }
+    }
+}
