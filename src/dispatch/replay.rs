@@ -101,7 +101,7 @@ pub(crate) struct Replay {
     /// True if a primary sends the log.
     is_of_primary: bool,
     /// Commands since MULTI, until EXEC is read.
-    queue: Option<Vec<OwnedRequest>>,
+    queue: Option<Vec<(Option<&'static CommandSpec>, OwnedRequest)>>,
     /// Count of the executed commands.
     pub(crate) replayed: Replayed,
     /// True if the primary has asked for the replica's offset (REPLCONF GETACK) since the last answer.
@@ -216,15 +216,17 @@ impl Replay {
         }
         if is(EXECUTES_QUEUE) {
             let queued = self.queue.take().ok_or(ReplayError::Format)?;
-            let is_unknown = |request: &&OwnedRequest| find_in_log(env, request.as_request()).is_none();
-            if let Some(unknown) = queued.iter().find(is_unknown).filter(|_| self.is_of_primary) {
+            let unknown = queued.iter().find(|(command, _)| command.is_none());
+            if let Some((_, unknown)) = unknown.filter(|_| self.is_of_primary) {
                 let passed = self.pass_unknown(env.namespace, unknown.as_request());
                 self.discard(env, view, &queued)?;
                 return passed;
             }
-            queued.iter().try_for_each(|request| self.execute(env, view, request.as_request()))?;
+            for (command, request) in &queued {
+                self.execute(env, view, (*command, request.as_request()))?;
+            }
         } else if let Some(queue) = &mut self.queue {
-            queue.push(request.to_owned());
+            queue.push((command, request.to_owned()));
             return Ok(Taken::Queued);
         } else if self.is_of_primary && is(OF_LINK) {
             if request.len() == 2 && is(HEALTH_CHECK) {
@@ -236,31 +238,23 @@ impl Replay {
             self.is_asked |= request.len() > 1 && request.arg(1).eq_ignore_ascii_case(b"GETACK");
             return Ok(Taken::Aside);
         } else {
-            let Some(command) = command else { return self.pass_unknown(env.namespace, request) };
-            self.execute_command(env, view, (command, request))?;
-            let is_aside = self.is_of_primary && command.is(PUBLISHES);
-            return Ok(if is_aside { Taken::Aside } else { Taken::Executed });
+            let taken = self.execute(env, view, (command, request))?;
+            return Ok(if self.is_of_primary && is(PUBLISHES) { Taken::Aside } else { taken });
         }
         Ok(Taken::Executed)
     }
 
-    /// Executes a command of a transaction.
-    fn execute(&mut self, env: Env<'_>, view: &mut View<'_>, request: Request<'_>) -> Result<(), ReplayError> {
-        match find_in_log(env, request) {
-            Some(command) => self.execute_command(env, view, (command, request)),
-            None => self.pass_unknown(env.namespace, request).map(drop),
-        }
-    }
-
-    fn execute_command(
+    /// Executes a command, unless it is unknown.
+    fn execute(
         &mut self,
         env: Env<'_>,
         view: &mut View<'_>,
-        (command, request): (&'static CommandSpec, Request<'_>),
-    ) -> Result<(), ReplayError> {
+        (command, request): (Option<&'static CommandSpec>, Request<'_>),
+    ) -> Result<Taken, ReplayError> {
+        let Some(command) = command else { return self.pass_unknown(env.namespace, request) };
         if request.len() == 2 && command.is(HEALTH_CHECK) && self.adopt_lock(env, view, request.arg(1)) {
             self.replayed.commands += 1;
-            return Ok(());
+            return Ok(Taken::Executed);
         }
         let mut out = Output::new();
         nested(env, &mut self.caller, view, (command, request), CallMode::Replay, &mut out);
@@ -276,7 +270,7 @@ impl Replay {
         if has_failed && command.is(SELECTS_DB) {
             return Err(ReplayError::NoDatabase); // the next commands would write to another database
         }
-        Ok(())
+        Ok(Taken::Executed)
     }
 
     /// Adopts the lock or fence recorded in the argument of a PING; returns false if the argument is no such record.
@@ -294,12 +288,18 @@ impl Replay {
     /// Skips a transaction with an unknown command, as Redis does. The database that it selects applies to the commands
     /// after it, though; the append-only file does not record that, and is rewritten.
     #[cold]
-    fn discard(&mut self, env: Env<'_>, view: &mut View<'_>, queued: &[OwnedRequest]) -> Result<(), ReplayError> {
+    fn discard(
+        &mut self,
+        env: Env<'_>,
+        view: &mut View<'_>,
+        queued: &[(Option<&'static CommandSpec>, OwnedRequest)],
+    ) -> Result<(), ReplayError> {
         let db = self.caller.db;
-        let requests = queued.iter().map(OwnedRequest::as_request);
-        let selects = |request: &Request<'_>| find_in_log(env, *request).is_some_and(|command| command.is(SELECTS_DB));
-        let mut selecting = requests.filter(selects);
-        selecting.try_for_each(|request| self.execute(env, view, request))?;
+        for (command, request) in queued {
+            if command.is_some_and(|command| command.is(SELECTS_DB)) {
+                self.execute(env, view, (*command, request.as_request()))?;
+            }
+        }
         if self.caller.db != db {
             env.namespace.persistence.rewrite_log();
         }
