@@ -1,8 +1,8 @@
-//! Results of a copy: the keys that were copied, and those that were not.
+//! Results of a copy: keys copied, and keys left out, by reason.
 
 use crate::text::quote;
 
-/// Maximum number of keys that are named of those that were not copied for one reason.
+/// Maximum number of keys named for one reason of leaving keys out.
 const NAMES_MAX: usize = 10;
 
 /// Results of a copy.

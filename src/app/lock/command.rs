@@ -30,7 +30,7 @@ use crate::text::system_text;
 /// First argument of the intermediate step, which no user gives.
 pub(super) const STEP: &[u8] = b"--become";
 
-/// First argument of a process that ends itself by SIGINT.
+/// First argument that makes this program terminate itself by SIGINT.
 pub(super) const INTERRUPTED: &[u8] = b"--interrupted";
 
 /// This very executable, also after it was replaced by another version.
