@@ -43,6 +43,11 @@ impl<C, A> Ticket<C, A> {
         matches!(*self.state.lock(), State::Answered(_))
     }
 
+    /// Returns true while the call is blocked: nobody has answered it or taken it back.
+    pub(crate) fn is_blocked(&self) -> bool {
+        matches!(*self.state.lock(), State::Blocked(_))
+    }
+
     /// Fetches the answer, if there is one; called by the client's task.
     pub(crate) fn fetch(&self) -> Option<A> {
         let mut state = self.state.lock();

@@ -38,7 +38,7 @@ pub(crate) async fn travel(namespace: &Arc<Namespace>, handlers: &'static Handle
     let_clients_notice(&steps.kin).await;
 }
 
-/// Waits until the tasks of the answered clients have noticed their answers.
+/// Waits until the tasks of the answered clients have noticed their answers, and the clients are not blocked any more.
 async fn let_clients_notice(kin: &[Arc<Namespace>]) {
     let mut turns = 0;
     for namespace in kin {

@@ -233,12 +233,12 @@ impl Clients {
         self.waits.all().values().filter_map(due).flatten().collect()
     }
 
-    /// Returns the clients that were answered and whose own tasks have not fetched the answer yet.
+    /// Returns the clients that were answered and whose own tasks have not ended the wait yet.
     pub(crate) fn answered(&self) -> Answered {
         self.waits.answered()
     }
 
-    /// Returns true if the tasks of all these clients have fetched their answers.
+    /// Returns true if the tasks of all these clients have ended these waits.
     pub(crate) fn have_noticed(&self, answered: &Answered) -> bool {
         self.waits.have_noticed(answered)
     }
@@ -251,5 +251,28 @@ impl Clients {
     /// Returns how many clients are blocked with a timeout.
     pub fn timed(&self) -> usize {
         self.waits.timed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::info::Peer;
+    use crate::time::clock::Clock;
+
+    #[test]
+    fn a_client_has_noticed_its_answer_only_once_it_is_not_blocked_any_more() {
+        let (clients, clock) = (Arc::new(Clients::default()), Clock::manual());
+        let peer = Peer { addr: "test:0".into(), laddr: "test:0".into(), fd: -1, is_unix: true };
+        let client = clients.admit(peer, clock.now(), usize::MAX).expect("there is room");
+        let blocked = clients.block(&client, Blocking::Time, clock.now().mono_ms() + 250);
+        assert!(clients.have_noticed(&clients.answered()));
+        assert!(clients.unblock(client.id, Unblocked::InTime));
+        assert!(!clients.have_noticed(&clients.answered()));
+        assert!(blocked.ended(clock.now(), true).is_some());
+        assert!(client.flags.is_blocked() && !clients.have_noticed(&clients.answered()));
+        let answered = clients.answered();
+        drop(blocked);
+        assert!(!client.flags.is_blocked() && clients.have_noticed(&answered));
     }
 }

@@ -286,12 +286,13 @@ impl Waits {
         self.timed.load(Relaxed)
     }
 
-    /// Returns the answered waits whose clients' own tasks have not fetched the answer yet.
+    /// Returns the waits that are over and whose clients' own tasks have not ended them yet: they may have fetched the
+    /// answer and be about to.
     pub(super) fn answered(&self) -> Answered {
-        Answered(self.all().into_iter().filter(|(_, wait)| wait.ticket.is_answered()).collect())
+        Answered(self.all().into_iter().filter(|(_, wait)| !wait.ticket.is_blocked()).collect())
     }
 
-    /// Returns true if the tasks of all these clients have fetched their answers.
+    /// Returns true if the tasks of all these clients have ended these waits.
     pub(super) fn have_noticed(&self, answered: &Answered) -> bool {
         let waits = self.by_client.lock();
         let is_same = |id: &u64, wait: &Arc<ClientWait>| waits.get(id).is_some_and(|now| Arc::ptr_eq(now, wait));
