@@ -58,6 +58,8 @@ pub struct Control {
     /// The start by the real clock, where the other clock can be moved.
     started_real_ms: AtomicU64,
     threshold_ms: AtomicU64,
+    /// True if the last script was ended before it had written.
+    was_killed: AtomicBool,
     /// Set when the server stops: no script may continue.
     is_over: AtomicBool,
     /// True if scripts get errors in Valkey's dialect.
@@ -91,6 +93,7 @@ impl Control {
             started_ms: AtomicU64::new(0),
             started_real_ms: AtomicU64::new(0),
             threshold_ms: AtomicU64::new(0),
+            was_killed: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             is_valkey: AtomicBool::new(false),
             busy: Mutex::new(None),
@@ -213,6 +216,11 @@ impl Control {
         }
     }
 
+    /// Returns true, once, if the last script was ended before it had written.
+    pub(crate) fn take_killed(&self) -> bool {
+        self.was_killed.swap(false, Relaxed)
+    }
+
     /// Ends all scripts, now and later, because the server stops. A script that has written may go on until it is busy,
     /// so that no half of its changes gets to files and replicas.
     pub fn end_all(&self) {
@@ -241,6 +249,7 @@ impl Control {
         if state & KILLED == 0 && (is_half_done || !self.is_over.load(Relaxed)) {
             return Ok(());
         }
+        self.was_killed.store(state & WROTE == 0, Relaxed);
         Err(self.dialect().choose(KILLED_IN_REDIS, KILLED_IN_VALKEY[usize::from(state & FUNCTION != 0)]))
     }
 
