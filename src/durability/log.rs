@@ -103,14 +103,20 @@ impl FilesWorker {
         Ok(())
     }
 
-    /// Makes the logged records durable, and ends writing.
-    pub(super) fn end_log(&mut self) {
-        let Some(log) = self.log.take() else { return };
-        let is_complete = log.end();
+    /// Makes the logged records durable, and ends writing, because the server stops.
+    pub(super) fn end_last_log(&mut self) {
+        let is_complete = self.end_log();
         self.namespace.persistence.update(|figures| figures.is_log_complete = is_complete);
+    }
+
+    /// Makes the logged records durable, and ends writing; returns true if the file then has all of them.
+    pub(super) fn end_log(&mut self) -> bool {
+        let Some(log) = self.log.take() else { return false };
+        let is_complete = log.end();
         self.namespace.persistence.set_log(None);
         let _alone = self.namespace.store.exclusive();
         self.namespace.follow_log_readers();
+        is_complete
     }
 
     /// Begins or ends the file by the settings.
@@ -128,7 +134,7 @@ impl FilesWorker {
                     is_given_up = self.is_given_up_or_put_off();
                 }
             }
-            (false, Some(_)) if self.namespace.persistence.begin_log_end(|| self.wants_log()) => self.end_log(),
+            (false, Some(_)) if self.namespace.persistence.begin_log_end(|| self.wants_log()) => _ = self.end_log(),
             // The next begin is tried at once.
             (false, None) => self.due.log_has_worked(),
             _ => {}

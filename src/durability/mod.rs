@@ -274,7 +274,7 @@ impl FilesWorker {
                 FileTask::Write(job, order) => _ = self.write(job, Some(order)), // the client of the order is told
                 FileTask::Load(reload, order) => self.reload(reload, order),
                 FileTask::Look => self.look(),
-                FileTask::Stop => return self.end_log(),
+                FileTask::Stop => return self.end_last_log(),
             }
         }
     }

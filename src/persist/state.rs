@@ -155,7 +155,7 @@ pub(crate) struct FileFigures {
     pub(crate) saved_ms: i64,
     /// Number of changes that the last successful save, or the loaded data, contains.
     pub(crate) saved_changes: u64,
-    /// Set once the append-only file was ended, and has all data durably.
+    /// Set when the server has stopped, and the append-only file has all data durably.
     pub(crate) is_log_complete: bool,
     pub(crate) work: Option<FileJob>,
     /// Start time of the snapshot that is being sent to replicas, in milliseconds since 1970, if there is one.

@@ -7,7 +7,7 @@ use keylatch::{Clock, Server};
 
 #[cfg(feature = "binary")]
 use crate::harness::Client;
-use crate::harness::TestServer;
+use crate::harness::{TestServer, wait_until};
 #[cfg(feature = "binary")]
 use crate::process::Process;
 
@@ -118,6 +118,19 @@ fn a_stop_after_which_the_files_have_the_held_locks_leaves_no_mark() {
         let server = TestServer::start_with(&with);
         assert_eq!(server.client().call("GET l"), "$1 t", "it is held, and keys are served");
     }
+}
+
+#[test]
+fn locks_that_are_acquired_after_the_append_only_file_was_ended_leave_the_mark() {
+    let dir = dir();
+    let with = [("appendonly", "yes"), ("dir", dir.path().to_str().expect("text")), ("restart-grace-ms", "1500")];
+    let server = TestServer::start_with(&with);
+    let mut client = server.client();
+    client.expect(&[("CONFIG SET appendonly no", "+OK")]);
+    wait_until(|| client.info("aof_enabled") == "0");
+    assert!(client.call("LOCK.ACQUIRE l t PX 60000").starts_with(':'));
+    server.end();
+    assert!(dir.path().join(MARK).exists());
 }
 
 #[test]
