@@ -19,6 +19,8 @@ use crate::store::{Cx, Origin};
 
 /// Time that a client being closed may take to read its last replies.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same once the server stops, which waits for every connection.
+const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Serves the client until it disconnects, or until a panic in one of its calls. Its registrations are removed when
@@ -38,7 +40,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.leave(false).await;
         // A client that does not read its last replies does not keep the connection open for ever. Boxed, because
         // otherwise every connection would have room for the timer all its life.
-        let _ = Box::pin(tokio::time::timeout(CLOSE_TIMEOUT, self.flush_and_close())).await;
+        let stop = self.namespace.instance.stop.clone();
+        let limit = async move {
+            if tokio::time::timeout(CLOSE_TIMEOUT, stop.cancelled()).await.is_ok() {
+                tokio::time::sleep(STOP_TIMEOUT).await;
+            }
+        };
+        Box::pin(async {
+            tokio::select! {
+                _ = self.flush_and_close() => {}
+                () = limit => {}
+            }
+        })
+        .await;
     }
 
     /// Writes the last replies and the messages pushed before the client was told to close, and closes.
