@@ -78,9 +78,9 @@ impl<K, V> OrderedMap<K, V> {
         self.chunks.into_iter().flatten().map(|(_, value)| value)
     }
 
-    /// Iterates over the values mutably.
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.chunks.iter_mut().flatten().map(|(_, value)| value)
+    /// Iterates over the entries, with mutable values.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+        self.chunks.iter_mut().flatten().map(|(key, value)| (&*key, value))
     }
 
     /// Returns the last entry.

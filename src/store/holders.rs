@@ -236,7 +236,7 @@ impl Holders {
     pub(crate) fn set_all_until(&mut self, until_ms: u64) {
         self.deadlines = OrderedMap::EMPTY;
         self.by_number.keys().for_each(|number| _ = self.deadlines.insert((until_ms, *number), ()));
-        self.by_number.values_mut().for_each(|holder| holder.until_ms = until_ms);
+        self.by_number.iter_mut().for_each(|(_, holder)| holder.until_ms = until_ms);
     }
 
     /// Moves the deadlines of all holders by `by_ms` milliseconds.

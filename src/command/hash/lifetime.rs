@@ -197,6 +197,7 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
         call.reply.int(0);
         return Ok(());
     }
+    let has_deadlines = edit.value().nearest_deadline().is_some();
     let mut hash = edit.change();
     for (field, value) in options.pairs() {
         match options.ttl {
@@ -213,25 +214,27 @@ pub(super) fn hsetex(call: &mut Call<'_>) -> Result<()> {
     // A missing key that gets only fields which have expired exists for a moment.
     edit.show_passing();
     drop(edit);
-    log_set(call, key, &options, is_past);
+    log_set(call, key, &options, (is_past, has_deadlines));
     call.reply.int(1);
     Ok(())
 }
 
-/// Logs the fields that HSETEX has set, with its time as an absolute one, and without its condition.
-fn log_set(call: &mut Call<'_>, key: Key<'_>, options: &Options<'_>, is_past: bool) {
+/// Logs the fields that HSETEX has set, with its time as an absolute one, without its condition, and where no time is
+/// concerned as HSET, which servers before Redis 8.0 know.
+fn log_set(call: &mut Call<'_>, key: Key<'_>, options: &Options<'_>, (is_past, has_deadlines): (bool, bool)) {
     if is_past {
         let fields: Vec<&[u8]> = options.pairs().map(|(field, _)| field).collect();
         return log_deadline(call, key, None, &fields);
     }
     let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
-    let mut args: Vec<&[u8]> = vec![b"HSETEX", key.bytes];
-    match options.ttl {
-        TtlOption::Expire(end_ms) => args.extend([b"PXAT", time.format(end_ms).as_bytes()]),
-        TtlOption::Keep => args.push(b"KEEPTTL"),
-        TtlOption::Absent | TtlOption::Persist => {}
-    }
-    args.extend([b"FIELDS", count.format(options.pairs().len()).as_bytes()]);
+    let count = count.format(options.pairs().len()).as_bytes();
+    let mut args: Vec<&[u8]> = match options.ttl {
+        TtlOption::Expire(end_ms) => {
+            vec![b"HSETEX", key.bytes, b"PXAT", time.format(end_ms).as_bytes(), b"FIELDS", count]
+        }
+        TtlOption::Keep if has_deadlines => vec![b"HSETEX", key.bytes, b"KEEPTTL", b"FIELDS", count],
+        TtlOption::Keep | TtlOption::Absent | TtlOption::Persist => vec![b"HSET", key.bytes],
+    };
     args.extend(&options.words);
     call.log(&args);
 }

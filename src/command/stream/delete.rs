@@ -1,5 +1,7 @@
 //! XDEL, XDELEX and XACKDEL.
 
+use std::collections::BTreeMap;
+
 use crate::command::stream::add::{REFERENCES, parse_references};
 use crate::command::stream::ids;
 use crate::dispatch::args::is_word;
@@ -95,28 +97,25 @@ fn xdelex(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let mut edit = call.view.edit::<Stream>(key, XDEL)?; // the type is checked before the options
     let (references, wanted) = read_options(&mut call.args)?;
-    let (mut deleted, mut has_forgotten) = (Vec::new(), false);
+    let (mut deleted, mut forgotten) = (Vec::new(), Forgotten::new());
     call.reply.array(wanted.len());
     let Some(stream) = edit.annotate() else {
         wanted.iter().for_each(|_| call.reply.int(ABSENT));
         return Ok(());
     };
     for id in &wanted {
-        let (outcome, is_forgotten) = delete(stream, *id, references);
+        let outcome = delete(stream, *id, references, &mut forgotten);
         deleted.extend((outcome == DELETED).then_some(*id));
-        has_forgotten |= is_forgotten;
         call.reply.int(outcome);
     }
     edit.count_more(deleted.len());
-    if has_forgotten && deleted.is_empty() {
+    if !forgotten.is_empty() && deleted.is_empty() {
         edit.record();
         edit.keep_quiet();
     }
     drop(edit);
     log_ids(call, &[b"XDEL", key.bytes], &deleted);
-    if has_forgotten {
-        log_forgotten(call, key, &wanted);
-    }
+    log_forgotten(call, key, &forgotten);
     Ok(())
 }
 
@@ -129,22 +128,25 @@ fn log_ids(call: &mut Call<'_>, command: &[&[u8]], ids: &[StreamId]) {
     }
 }
 
-/// Logs that the references to entries are gone. Servers before Redis 8.2 cannot express this, so it is a command of
-/// its own.
-fn log_forgotten(call: &mut Call<'_>, key: Key<'_>, ids: &[StreamId]) {
-    let count = ids.len().to_string();
-    log_ids(call, &[b"XDELEX", key.bytes, b"DELREF", b"IDS", count.as_bytes()], ids);
+/// Entries that are pending no more, by the names of their groups.
+type Forgotten = BTreeMap<Box<[u8]>, Vec<StreamId>>;
+
+/// Logs that the references to entries are gone, in a word that servers before Redis 8.2 have, too.
+fn log_forgotten(call: &mut Call<'_>, key: Key<'_>, forgotten: &Forgotten) {
+    forgotten.iter().for_each(|(group, ids)| log_ids(call, &[b"XACK", key.bytes, group], ids));
 }
 
 /// Deletes an entry unless it must stay, and the references to it, which may exist even if the entry was deleted
-/// before; returns the reply for the entry, and true if there were references.
-fn delete(stream: &mut BigStream, id: StreamId, references: References) -> (i64, bool) {
+/// before; returns the reply for the entry.
+fn delete(stream: &mut BigStream, id: StreamId, references: References, forgotten: &mut Forgotten) -> i64 {
     if references == References::Acknowledged && stream.is_referred_to(id) {
-        return (REFERRED_TO, false);
+        return REFERRED_TO;
     }
     let is_deleted = stream.delete(id);
-    let is_forgotten = references == References::Delete && stream.forget(id);
-    (if is_deleted { DELETED } else { ABSENT }, is_forgotten)
+    if references == References::Delete {
+        stream.forget(id).into_iter().for_each(|group| forgotten.entry(group).or_default().push(id));
+    }
+    if is_deleted { DELETED } else { ABSENT }
 }
 
 fn xackdel(call: &mut Call<'_>) -> Result<()> {
@@ -152,7 +154,7 @@ fn xackdel(call: &mut Call<'_>) -> Result<()> {
     let mut edit = call.view.edit::<Stream>(key, Event::NONE)?; // the type is checked before the options
     let name = call.args.bytes()?;
     let (references, wanted) = read_options(&mut call.args)?;
-    let (mut released, mut deleted, mut has_forgotten) = (Vec::new(), Vec::new(), false);
+    let (mut released, mut deleted, mut forgotten) = (Vec::new(), Vec::new(), Forgotten::new());
     call.reply.array(wanted.len());
     if let Some(stream) = edit.annotate() {
         for id in &wanted {
@@ -161,9 +163,8 @@ fn xackdel(call: &mut Call<'_>) -> Result<()> {
                 continue;
             }
             released.push(*id);
-            let (outcome, is_forgotten) = delete(stream, *id, references);
+            let outcome = delete(stream, *id, references, &mut forgotten);
             deleted.extend((outcome == DELETED).then_some(*id));
-            has_forgotten |= is_forgotten;
             call.reply.int(if outcome == REFERRED_TO { REFERRED_TO } else { DELETED });
         }
     } else {
@@ -178,8 +179,6 @@ fn xackdel(call: &mut Call<'_>) -> Result<()> {
     drop(edit);
     log_ids(call, &[b"XACK", key.bytes, name], &released);
     log_ids(call, &[b"XDEL", key.bytes], &deleted);
-    if has_forgotten {
-        log_forgotten(call, key, &released);
-    }
+    log_forgotten(call, key, &forgotten);
     Ok(())
 }

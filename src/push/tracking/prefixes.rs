@@ -89,7 +89,7 @@ impl Prefixes {
 
     /// Iterates over the prefixes in order.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut BroadcastPrefix> {
-        self.by_name.values_mut()
+        self.by_name.iter_mut().map(|(_, prefix)| prefix)
     }
 }
 

@@ -256,15 +256,17 @@ impl Groups {
         self.by_name.values().any(|group| group.refers_to(id))
     }
 
-    /// Removes an entry from the pending entries of all groups; returns true if any group had it.
-    pub(super) fn forget(&mut self, id: StreamId) -> bool {
+    /// Removes an entry from the pending entries of all groups; returns the names of those that had it.
+    pub(super) fn forget(&mut self, id: StreamId) -> Vec<Box<[u8]>> {
         let Groups { by_name, memory } = self;
-        let mut is_found = false;
-        for group in by_name.values_mut() {
+        let mut found = Vec::new();
+        for (name, group) in by_name.iter_mut() {
             let mut group = GroupMut { before: group.memory(), group, total: memory };
-            is_found |= group.release(id).is_some();
+            if group.release(id).is_some() {
+                found.push(name.clone());
+            }
         }
-        is_found
+        found
     }
 }
 

@@ -106,7 +106,7 @@ impl BigStream {
             at = chunk.after(&place);
             let is_needed = trim.references == References::Acknowledged && groups.refer_to(place.id);
             if trim.references == References::Delete {
-                trimmed.has_forgotten |= groups.forget(place.id);
+                trimmed.has_forgotten |= !groups.forget(place.id).is_empty();
             }
             if place.is_deleted() || is_needed {
                 continue;
@@ -159,8 +159,8 @@ impl BigStream {
         true
     }
 
-    /// Removes an entry from the pending entries of all groups; returns true if any group had it.
-    pub(crate) fn forget(&mut self, id: StreamId) -> bool {
+    /// Removes an entry from the pending entries of all groups; returns the names of those that had it.
+    pub(crate) fn forget(&mut self, id: StreamId) -> Vec<Box<[u8]>> {
         self.groups.forget(id)
     }
 
