@@ -307,9 +307,10 @@ fn declared_on_engine(call: &Admission<'_>) -> Option<Obstacle> {
 
 /// Redirects clients that follow redirections from a replica to its primary, as in Valkey.
 fn redirected(call: &Admission<'_>) -> Option<Obstacle> {
-    let primary = call.session.filter(|session| session.is_redirected).and_then(|_| call.namespace.role.primary())?;
+    let session = call.session.filter(|session| session.is_redirected)?;
+    let primary = call.namespace.role.primary()?;
     let needs_primary = |command: &'static CommandSpec, request: Request<'_>| {
-        command.flags & READ != 0 || declares_writes(call.namespace, command, request, WRITE)
+        !session.reads_replica && command.flags & READ != 0 || declares_writes(call.namespace, command, request, WRITE)
     };
     call.executes(needs_primary).then(|| Error::Redirected(primary.host.into(), primary.port).into())
 }

@@ -108,11 +108,29 @@ pub(crate) const COMMANDS: &[Command] = &[
             .docs("3.0.0", PER_NODE, "Lists the slots with their nodes."),
     ])
     .docs("3.0.0", "Depends on subcommand.", "Contains the cluster subcommands; this server is not a cluster."),
-    Command::new("READONLY", refuse, LOADING | STALE | FAST, Group::Cluster).categories(CONNECTION)
+    Command::new("READONLY", readonly, LOADING | STALE | FAST, Group::Cluster).categories(CONNECTION)
         .docs("3.0.0", "O(1)", "Allows reads from a replica on this connection."),
-    Command::new("READWRITE", refuse, LOADING | STALE | FAST, Group::Cluster).categories(CONNECTION)
+    Command::new("READWRITE", readwrite, LOADING | STALE | FAST, Group::Cluster).categories(CONNECTION)
         .docs("3.0.0", "O(1)", "Ends READONLY on this connection."),
 ];
+
+fn readonly(call: &mut Call<'_>) -> Result<()> {
+    set_reads_replica(call, true)
+}
+
+fn readwrite(call: &mut Call<'_>) -> Result<()> {
+    set_reads_replica(call, false)
+}
+
+/// Allows or ends reads from a replica for a client that follows redirections, as Valkey does outside of a cluster.
+fn set_reads_replica(call: &mut Call<'_>, reads_replica: bool) -> Result<()> {
+    match call.session() {
+        Ok(session) if session.is_redirected => session.reads_replica = reads_replica,
+        _ => return refuse(call),
+    }
+    call.reply.ok();
+    Ok(())
+}
 
 fn refuse(_: &mut Call<'_>) -> Result<()> {
     Err(Error::other("This instance has cluster support disabled"))
