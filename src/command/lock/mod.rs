@@ -27,8 +27,8 @@ use crate::spec::{
 
 pub(crate) use inspect::COMMANDS as INSPECTION;
 
-const ACQUIRE_COST: &str = "O(1), and O(N) for a client that leaves the queue, or is refused because it would wait for ever, \
-where N is the number of clients in it.";
+const ACQUIRE_COST: &str = "O(C), and O(N) for a client that leaves the queue, or is refused because it would wait for ever, \
+where C is 1 and the number of holders that wait for one another, beginning with the lock's, and N the number of clients in the queue.";
 
 const SEVERAL_COST: &str = "O(K), and O(K * N) for a client that leaves the queues, or is refused because it would wait for \
 ever, where K is the number of keys and N the number of clients queued for each.";

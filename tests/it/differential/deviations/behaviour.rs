@@ -35,7 +35,6 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Hashes
     (Commands(&["hlen", "hdel", "hset"]), "a field that has expired and was not removed yet", "8.4: counts it until it is removed", "removes it first, so that it is not counted", "an expired field is as invisible as an expired key"),
-    (Commands(&["hget", "hmget", "hgetall", "hexists"]), "a field whose time ends during `CLIENT PAUSE`", "8.4: is not returned", "is returned until the pause ends", "a field becomes invisible when it is removed, and a pause removes nothing"),
     (Commands(&["hrandfield"]), "a count below -10000000", "is executed; the reply may fill the memory", "`value is out of range`", "bounded memory"),
 
     // Sorted sets
@@ -51,6 +50,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["migrate"]), "connections", "kept for ten seconds, retried, TLS with `tls-cluster`", "one per call, without TLS; `migrate_cached_sockets` is 0", "no state between calls"),
     (Commands(&["migrate"]), "time in the slow log and statistics", "includes the target's", "only the time for which other clients were blocked", "the wait blocks nobody"),
     (Commands(&["expireat", "pexpireat", "set", "getex"]), "the millisecond of an absolute deadline", "the key is still visible", "the key expires when it begins", "deadlines are exact"),
+    (Commands(&["expireat", "pexpireat", "set", "getex"]), "a deadline in the years 194,841,427 to 194,877,105", "is kept", "becomes the beginning of these years", "a deadline and its clock take eight bytes"),
     (Commands(&["sort", "sort_ro"]), "a packed sorted set", "becomes a `skiplist`", "remains a `listpack`", "a command that reads changes no key"),
     (Commands(&["sort", "sort_ro"]), "numbers after another command has read one that is too small or too large for a double", "`One or more scores can't be converted into double`", "sorts them", "a command does not depend on those before it"),
     (Commands(&["scan"]), "cursors and order", "those of its hash table", "its own; the same guarantees", "a different hash table"),
@@ -171,6 +171,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Setting("client-output-buffer-limit"), "no limit for replicas", "any number of bytes waits for a replica", "it is disconnected when more than 256 MB of changes wait for it", "bounded memory"),
     (Setting("cluster-enabled"), "`yes`", "a node of a cluster", "the server does not start", "it would be a standalone server"),
     (Setting("repl-diskless-load"), "`swapdb`", "shows keys that have expired while it loads beside the present data, and `MONITOR` shows no calls", "hides them, and shows the calls", "deadlines are exact"),
+    (Setting("tls-cert-file"), "keys on the curve P-521, and signatures by RSA-PSS whose salt is not as long as the digest, on either side", "are accepted", "are refused", "the TLS library has neither"),
     (Setting("tls-replication"), "`tls-ca-cert-dir` alone", "authorities for the link", "the link needs `tls-ca-cert-file`", "one file"),
     (Setting("unixsocket"), "a socket on which another server listens, or another file", "is removed", "the server does not start", "no other server loses its clients, no file is lost"),
     (Setting("proc-title-template"), "", "the title of the process follows it", "checked, without effect", "would need unsafe code"),
