@@ -7,7 +7,6 @@ pub(crate) mod engine;
 pub(crate) mod info;
 pub(crate) mod outbox;
 pub(crate) mod pause;
-pub(crate) mod pending;
 pub(crate) mod registry;
 pub(crate) mod replica;
 pub(crate) mod session;

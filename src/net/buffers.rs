@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::io::AsyncRead;
 use tokio_util::io::poll_read_buf;
 
-use crate::client::pending::PendingInput;
+use crate::client::info::PendingInput;
 use crate::command::handlers;
 use crate::dispatch::Handlers;
 use crate::dispatch::plan::Plan;

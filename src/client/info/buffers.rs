@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::client::pending::PendingInput;
-
 /// The sizes of a client's buffers, in bytes, and the memory counted for it.
 pub(crate) struct Buffers {
     pub(super) query_buffer: AtomicUsize,
@@ -126,4 +124,15 @@ impl Buffers {
         let growth = memory.wrapping_sub(self.set_counted_memory(memory));
         self.all_memory.fetch_add(growth, Relaxed).wrapping_add(growth)
     }
+}
+
+/// The input of an incomplete request, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PendingInput {
+    /// Input not parsed yet: an incomplete line or argument.
+    pub unparsed: usize,
+    /// Complete arguments.
+    pub arguments: usize,
+    /// Memory of all of this input.
+    pub held: usize,
 }

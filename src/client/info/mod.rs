@@ -10,30 +10,23 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use parking_lot::Mutex;
 
 mod buffers;
-mod flags;
 mod held_locks;
-mod held_tokens;
+mod identity;
 mod listing;
 mod lock_holder;
-mod names;
-mod peer;
-mod remote_client;
-mod restored_holder;
 mod session_state;
 mod traffic;
 
 use buffers::Buffers;
-use flags::ClientFlags;
+pub(crate) use buffers::PendingInput;
 use held_locks::ClientLocks;
-pub(crate) use held_locks::LockName;
-pub(crate) use held_tokens::HeldTokens;
-pub(crate) use names::ClientNames;
-use names::CountedNames;
-pub use peer::Peer;
-pub(crate) use remote_client::RemoteClient;
-pub(crate) use restored_holder::RestoredHolder;
-use session_state::SessionState;
+pub(crate) use held_locks::{HeldTokens, LockName};
+pub(crate) use identity::ClientNames;
+use identity::CountedNames;
+pub use identity::Peer;
+pub(crate) use lock_holder::{RemoteClient, RestoredHolder};
 pub(crate) use session_state::{ChannelKind, Class};
+use session_state::{ClientFlags, SessionState};
 use traffic::Traffic;
 
 use crate::client::outbox::{OVERFLOW, Outbox, PushFrame};
