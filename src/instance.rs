@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::acl::Acl;
 use crate::client::registry::Admissions;
 use crate::config::{Config, Settings};
-use crate::memory::allocator::AllocatorStats;
+use crate::memory::AllocatorStats;
 use crate::runtime::log_queue::LogQueue;
 use crate::runtime::panics::Panics;
 use crate::spec::CommandTable;

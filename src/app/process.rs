@@ -22,9 +22,7 @@ use crate::app::daemon;
 use crate::app::daemon::Side;
 use crate::app::logging::{LogHandle, is_ready_told};
 use crate::app::oom_score::OomAdjustment;
-use crate::config::Config;
-use crate::config::Settings;
-use crate::config::{SetError, ShutdownOptions, Supervisor, start_warnings};
+use crate::config::{Config, SetError, Settings, ShutdownOptions, Supervisor, start_warnings};
 use crate::net::listener::{ListenError, has_plain_port};
 use crate::net::server::Server;
 use crate::runtime::worker;
@@ -520,13 +518,13 @@ fn notify(supervisor: Supervisor, state: NotifyState<'_>) {
 
 /// Reads the statistics of jemalloc, which `main.rs` has made the allocator of this process.
 #[cfg(feature = "jemalloc")]
-fn jemalloc_stats() -> crate::memory::allocator::AllocatorStats {
+fn jemalloc_stats() -> crate::memory::AllocatorStats {
     use tikv_jemalloc_ctl::{Access, AsName, epoch, stats, version};
     let quantum = || Access::<usize>::read(b"arenas.quantum\0"[..].name()).ok();
     debug_assert_eq!(quantum(), Some(crate::memory::heap::QUANTUM), "jemalloc has the size classes it was built for");
     // These reads are compiled in and cannot fail; advancing the epoch refreshes the statistics.
     let _ = epoch::advance();
-    crate::memory::allocator::AllocatorStats {
+    crate::memory::AllocatorStats {
         name: version::read().unwrap_or_default(),
         allocated: stats::allocated::read().unwrap_or_default().saturating_sub(crate::memory::slab::free_bytes()),
         active: stats::active::read().unwrap_or_default(),

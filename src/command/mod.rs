@@ -66,7 +66,7 @@ pub const FAMILIES: &[&[Command]] = &[
     stream::claim::COMMANDS,
     stream::info::COMMANDS,
     geo::COMMANDS,
-    keys::generic::COMMANDS,
+    keys::COMMANDS,
     keys::databases::COMMANDS,
     keys::dump::COMMANDS,
     keys::migrate::COMMANDS,

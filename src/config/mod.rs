@@ -8,7 +8,6 @@
 //! Invariant: a `Config` is always valid as a whole; a failed change leaves the old one unchanged.
 
 mod directives;
-mod engine;
 mod environment;
 #[cfg(any(test, feature = "internals"))]
 mod example;

@@ -1,6 +1,8 @@
-//! Warnings about the settings at startup, such as settings without effect.
+//! Warnings about the settings at startup, such as settings without effect, and refusals of settings that a server must
+//! not start with.
 
-use crate::config::{Config, Setting, Unsupported, ignored_changes};
+use crate::config::{Config, EngineKind, Setting, Unsupported, ignored_changes};
+use crate::store::EvictionPolicy;
 
 /// Memory limit, in bytes, below which the limit is probably a mistake.
 const MEMORY_MIN: u64 = 1 << 20;
@@ -44,6 +46,30 @@ pub(crate) fn refusal(config: &Config) -> Option<String> {
 fn text(config: &Config, name: &str) -> String {
     let setting = Setting::find(name.as_bytes()).map(|(_, setting)| setting.get(config));
     String::from_utf8_lossy(&setting.unwrap_or_default()).into_owned()
+}
+
+impl Config {
+    /// Fails if the settings ask for an engine together with a setting that it does not support, or without
+    /// `etcd-endpoints`.
+    pub(super) fn refuse_beside_engine(&self) -> Result<(), String> {
+        if self.engine == EngineKind::Memory {
+            return Ok(());
+        }
+        let refused = [
+            ("save", "it writes no files, the data is in etcd", !self.save_points.is_empty()),
+            ("appendonly", "it writes no files, the data is in etcd", self.appendonly),
+            ("replicaof", "all processes are equal, there are no replicas", self.replicaof.is_some()),
+            ("maxmemory-policy", "it evicts no keys", self.maxmemory_policy != EvictionPolicy::Noeviction),
+            ("test-mode", "its clock is not that of the other processes", self.test_mode),
+        ];
+        if self.etcd_endpoints.is_none() {
+            return Err("engine etcd needs the addresses of the cluster: the setting 'etcd-endpoints'".to_owned());
+        }
+        match refused.into_iter().find(|(_, _, is_refused)| *is_refused) {
+            Some((name, reason, _)) => Err(format!("the setting '{name}' is not possible with engine etcd: {reason}")),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]

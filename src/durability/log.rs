@@ -7,10 +7,9 @@ use std::sync::mpsc::{Receiver, channel};
 use tracing::{info, warn};
 
 use crate::client::outbox::EVICTED;
-use crate::durability::log_file::{LogFile, annotations};
 use crate::durability::log_load::LoadedLog;
 use crate::durability::save::Saved;
-use crate::durability::worker::FilesWorker;
+use crate::durability::worker::{FilesWorker, LogFile, annotations};
 use crate::namespace::files::SaveFailure;
 use crate::persist::aof::{
     Annotations, AofDir, AofError, AofOptions, BlockStamp, FsyncPolicy, Start, Writer, read_clocks, spawn,

@@ -9,7 +9,6 @@ mod deadlines;
 mod full_sync;
 mod load;
 mod log;
-mod log_file;
 mod log_load;
 #[cfg(test)]
 pub(crate) mod probe;

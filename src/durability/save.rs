@@ -9,9 +9,8 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::dispatch::texts;
-use crate::durability::log_file::annotations;
 use crate::durability::progress::LoadProgress;
-use crate::durability::worker::FilesWorker;
+use crate::durability::worker::{FilesWorker, annotations};
 use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
 use crate::namespace::history::HistoryPosition;

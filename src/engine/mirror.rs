@@ -1,5 +1,5 @@
 //! The mirror: the store of the namespace as a copy of the keys in the cluster, at one revision, and the engine's state
-//! of each key besides it.
+//! of each key besides it; the keyspace events of other processes, as this process emits them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -9,7 +9,6 @@ use prost::Message as _;
 use tracing::warn;
 
 use crate::engine::cluster::{NamedValue, News, Revision, RevisionChanges};
-use crate::engine::events::KnownEvents;
 use crate::engine::known_locks::KnownLocks;
 use crate::engine::locks::LockState;
 use crate::engine::names::{EtcdName, KeyName, NamePrefix};
@@ -21,7 +20,7 @@ use crate::engine::value::decode;
 use crate::namespace::Namespace;
 use crate::push::hub::Message;
 use crate::store::entry::Entry;
-use crate::store::{Cx, GateGuard, Origin, Str, View};
+use crate::store::{Classes, Cx, Event, GateGuard, Origin, Str, View};
 use crate::time::clock::Now;
 
 /// Time for which other processes leave the deletion of a due key to the process that has written it last, in
@@ -355,5 +354,28 @@ impl Mirror {
             ttl: *ttl,
             lock: LockState::of(stored, mod_revision),
         }
+    }
+}
+
+/// Largest number of different events: several times as many as the commands of all versions cause.
+const EVENTS_MAX: usize = 1024;
+
+/// The events received so far, each kept for ever, like those of this process' commands.
+#[derive(Default)]
+pub(super) struct KnownEvents(HashMap<(u32, Box<str>), &'static Event>);
+
+impl KnownEvents {
+    /// Returns the event of a class with a name; `None` beyond the largest number.
+    pub(super) fn get(&mut self, class: u32, name: &str) -> Option<&'static Event> {
+        if let Some(known) = self.0.get(&(class, name.into())) {
+            return Some(known);
+        }
+        if self.0.len() >= EVENTS_MAX {
+            return None;
+        }
+        let class_of = Classes::from_bits(class);
+        let event: &'static Event = Box::leak(Box::new(Event::one(class_of, Box::leak(name.into()))));
+        self.0.insert((class, name.into()), event);
+        Some(event)
     }
 }

@@ -24,9 +24,7 @@ mod cluster;
 mod core;
 mod driver;
 mod etcd;
-mod events;
 mod execution;
-mod flight;
 mod group;
 mod guard;
 mod keeper;
@@ -51,4 +49,4 @@ mod turns;
 mod value;
 mod watch;
 
-pub(crate) use start::{Ready, RunningEngine, start};
+pub(crate) use start::{Ready, RunningEngine, begin};

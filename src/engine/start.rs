@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tracing::{info, warn};
 
-use crate::config::Config;
+use crate::config::{Config, EngineKind};
 use crate::dispatch::Handlers;
 use crate::engine::api::MemberAccess;
 use crate::engine::cluster::{ClusterChange, ClusterFailure, ClusterTransaction, NamedValue, Revision, Test};
@@ -69,11 +69,25 @@ impl Ready {
     }
 }
 
+/// Starts the engine that the settings ask for, if any.
+///
+/// # Errors
+/// The reason for which the engine cannot be started.
+pub(crate) fn begin(
+    namespace: &Arc<Namespace>,
+    handlers: &'static Handlers,
+) -> io::Result<(Option<RunningEngine>, Option<Ready>)> {
+    match namespace.settings.current().engine {
+        EngineKind::Memory => Ok((None, None)),
+        EngineKind::Etcd => start(namespace, handlers).map(|(running, ready)| (Some(running), Some(ready))),
+    }
+}
+
 /// Starts the engine in the settings. Calls wait until it is prepared.
 ///
 /// # Errors
 /// The reason for which the engine cannot be started, in one line.
-pub(crate) fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> io::Result<(RunningEngine, Ready)> {
+fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> io::Result<(RunningEngine, Ready)> {
     let config = namespace.settings.current();
     let stats = namespace.observed.engine.clone();
     let urls = endpoints(&config)?;

@@ -10,7 +10,7 @@
 
 use memchr::memmem;
 
-use crate::glob::pattern::{ClassPart, Pattern, bounds, folded, is_negated, read_class, same};
+use crate::glob::{ClassPart, Pattern, bounds, folded, is_negated, read_class, same};
 
 /// Number of positions with which a segment is compared at once.
 const PLACES: usize = 256;

@@ -2,8 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::Comparison;
-use super::pattern::{LongClass, Pattern, SHORT_CLASS_MAX, bytes_of_class, match_class};
+use super::{Comparison, LongClass, Pattern, SHORT_CLASS_MAX, bytes_of_class, match_class};
 
 fn matches(pattern: &[u8], text: &[u8], ignores_case: bool) -> bool {
     Pattern::compile(pattern, ignores_case).matches(text)

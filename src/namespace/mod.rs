@@ -5,7 +5,6 @@
 //! [`Instance`].
 
 mod clock_group;
-mod engine;
 pub(crate) mod failover;
 mod failover_steps;
 pub(crate) mod files;
@@ -44,7 +43,7 @@ pub(crate) use crate::namespace::lock_holders::ReservedSlot;
 use crate::namespace::pending_shutdown::PendingShutdown;
 use crate::namespace::private::PrivateNamespaces;
 use crate::namespace::push::Push;
-use crate::namespace::restrictions::{IN_TEST_MODE, IS_PRIVATE, Restrictions};
+use crate::namespace::restrictions::{IN_TEST_MODE, IS_PRIVATE, ON_ENGINE, Restrictions};
 use crate::namespace::role::Role;
 use crate::namespace::tenant::Tenant;
 use crate::namespace::upkeep::Upkeep;
@@ -178,6 +177,18 @@ impl Namespace {
     #[inline]
     pub fn names<'a>(&self, config: &'a Config) -> Names<'a> {
         Names::new(self.commands, &config.directives.renames)
+    }
+
+    /// Returns the engine, if the data is in a cluster.
+    pub(crate) fn engine(&self) -> Option<&dyn Engine> {
+        self.engine.get().map(|engine| &**engine)
+    }
+
+    /// Sets the engine, before the first client is served.
+    pub(crate) fn set_engine(&self, engine: Arc<dyn Engine>) {
+        let is_first = self.engine.set(engine).is_ok();
+        debug_assert!(is_first, "a namespace has one engine");
+        self.restrictions.set(ON_ENGINE, true);
     }
 
     /// Stops the server: no new clients are accepted, and every connection closes after its replies.

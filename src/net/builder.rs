@@ -21,7 +21,7 @@ use crate::config::{Config, EngineKind, apply_lines, refusal, set_by_name};
 use crate::dispatch::Handlers;
 use crate::durability::{self, LoadEnd};
 use crate::instance::Instance;
-use crate::memory::allocator::AllocatorStats;
+use crate::memory::AllocatorStats;
 use crate::namespace::Namespace;
 use crate::net::accept::{ServerShared, Worker};
 use crate::net::engine::{self, Ready};
@@ -36,9 +36,8 @@ use crate::net::tenancy::Tenancy;
 use crate::persist::disk::Disk;
 use crate::persist::disk::real::RealDisk;
 use crate::replication::{keep_link, run_failover};
-use crate::runtime::block_on::block_on;
 use crate::runtime::log_queue::LogQueue;
-use crate::runtime::worker;
+use crate::runtime::{block_on, worker};
 use crate::time::clock::Clock;
 
 /// Builder of a [`Server`]: by default one on a free port of the loopback interface, with Redis' settings, that follows

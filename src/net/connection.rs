@@ -9,7 +9,6 @@ mod exchange;
 mod feed;
 mod limits;
 mod mirror;
-mod refresh;
 mod run;
 
 use std::future::poll_fn;
@@ -587,6 +586,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             buffers.output = Output::new();
         }
         self.held = None;
+    }
+}
+
+impl<S> Connection<S> {
+    /// Reads the state that admits the client's next requests. Returns false if the client was told to close.
+    #[inline]
+    fn catch_up(&mut self) -> bool {
+        // Read first: later changes are noticed by the batch, when it acquires the gate.
+        self.generation = self.namespace.store.generation();
+        self.follow_settings();
+        self.client.caller.follow_users(&self.namespace.acl);
+        !self.client.caller.info.outbox.is_ending()
+    }
+
+    /// Applies changed settings.
+    #[inline]
+    fn follow_settings(&mut self) {
+        if self.namespace.settings.version() != self.config_version {
+            self.read_settings();
+        }
+    }
+
+    /// Reads the settings of the namespace.
+    fn read_settings(&mut self) {
+        self.config_version = self.namespace.settings.version();
+        self.config = self.namespace.settings.current();
     }
 }
 

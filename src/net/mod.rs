@@ -4,8 +4,6 @@ mod accept;
 pub(crate) mod buffers;
 pub(crate) mod builder;
 pub(crate) mod connection;
-#[cfg(feature = "etcd")]
-mod engine;
 #[cfg(not(feature = "etcd"))]
 #[path = "engine_disabled.rs"]
 mod engine;
@@ -24,3 +22,6 @@ pub(crate) mod tenancy;
 pub(crate) mod tls;
 #[cfg(not(feature = "tls"))]
 mod tls_disabled;
+
+#[cfg(feature = "etcd")]
+use crate::engine;

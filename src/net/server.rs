@@ -16,7 +16,7 @@ use crate::net::accept::ServerShared;
 use crate::net::engine::RunningEngine;
 use crate::net::listener::SocketFile;
 use crate::net::restart::RestartMark;
-use crate::runtime::block_on::block_on;
+use crate::runtime::block_on;
 use crate::upkeep::time_travel::travel_blocking;
 
 /// A running server; it stops when it is dropped.

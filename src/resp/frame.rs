@@ -14,8 +14,7 @@ use memchr::memchr;
 use tokio_util::codec::Decoder;
 
 use crate::resp::decode::parse_int;
-use crate::resp::output::Output;
-use crate::resp::protocol::Protocol;
+use crate::resp::output::{Output, Protocol};
 use crate::resp::reply::Reply;
 
 /// The deepest nesting of aggregates that a [`FrameDecoder`] accepts by default.

@@ -13,7 +13,6 @@ mod frame;
 mod inline;
 mod large;
 mod output;
-mod protocol;
 mod reply;
 mod request;
 #[cfg(test)]
@@ -29,9 +28,9 @@ pub(crate) use command::{begin_command, begin_word, write_command, write_select,
 pub use decode::{BATCH_REQUESTS_MAX, DecodeError, ProtocolError, RequestDecoder, RequestLimits, parse_int};
 pub(crate) use frame::FrameLimits;
 pub use frame::{FRAME_DEPTH_MAX, Frame, FrameDecoder, FrameError};
+pub use output::Protocol;
 #[cfg_attr(not(feature = "lua"), allow(unused_imports, reason = "only scripts keep replies"))]
 pub use output::{Kept, Mark, Output, SHARED_MIN};
-pub use protocol::Protocol;
 pub use reply::{Reply, format_general};
 pub use request::{Batch, OwnedRequest, Request, RequestBuffer};
 

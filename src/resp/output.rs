@@ -1,4 +1,4 @@
-//! The pending output of a client.
+//! The pending output of a client, and the version of the protocol in which it is written.
 //!
 //! Replies are appended to a growing tail. A large shared value is not copied: the tail becomes a chunk and the value
 //! is queued after it, so one vectored write sends both.
@@ -17,8 +17,6 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes, BytesMut};
-
-use crate::resp::protocol::Protocol;
 
 /// A shared value of this size or more, in bytes, is queued without a copy; below, copying is cheaper.
 pub const SHARED_MIN: usize = 16 * 1024;
@@ -375,6 +373,16 @@ impl Buf for Output {
             self.tail.advance(count);
         }
     }
+}
+
+/// The version of the protocol in which replies are written; HELLO changes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// The protocol that every client speaks.
+    #[default]
+    Resp2,
+    /// The protocol with maps, sets, doubles, booleans and pushes.
+    Resp3,
 }
 
 #[cfg(test)]

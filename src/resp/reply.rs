@@ -8,8 +8,7 @@
 use bytes::Bytes;
 
 use crate::resp::command::write_header;
-use crate::resp::output::{Kept, Mark, Output};
-use crate::resp::protocol::Protocol;
+use crate::resp::output::{Kept, Mark, Output, Protocol};
 use crate::text::double::write_double;
 
 /// Writes replies of one client to its output.

@@ -9,7 +9,7 @@ use crate::script::host::{CallReply, HOST};
 use crate::script::raise::{push_counted_error, push_error};
 use crate::script::sha1::hex;
 use crate::script::shared::{self, VmStack, set_native, stored};
-use crate::script::{convert, dialect, raise};
+use crate::script::{convert, raise};
 use crate::spec::CommandSpec;
 use crate::text::{Dialect, REDIS_VERSION};
 
@@ -228,7 +228,7 @@ fn sha1hex(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
 
 fn log(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
     if frame.top() < 2 {
-        return Err(dialect::reply_on_api(frame, "redis.log() requires two arguments or more."));
+        return Err(raise::reply_on_api(frame, "redis.log() requires two arguments or more."));
     }
     let Some(level) = frame.number(1) else {
         return Err(raise::reply(frame, "First argument must be a number (log level)."));
@@ -272,7 +272,7 @@ fn set_resp(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
         (1, Some(2)) => Protocol::Resp2,
         (1, Some(3)) => Protocol::Resp3,
         (1, _) => return Err(raise::reply(frame, "RESP version must be 2 or 3.")),
-        _ => return Err(dialect::reply_on_api(frame, "redis.setresp() requires one argument.")),
+        _ => return Err(raise::reply_on_api(frame, "redis.setresp() requires one argument.")),
     };
     HOST.with(|host| host.set_protocol(protocol));
     Ok(0)
@@ -285,7 +285,7 @@ fn set_repl(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
         return Err(outside(frame, "redis.set_repl"));
     }
     if frame.top() != 1 {
-        return Err(dialect::reply_on_api(frame, "redis.set_repl() requires two arguments."));
+        return Err(raise::reply_on_api(frame, "redis.set_repl() requires two arguments."));
     }
     match frame.number(1).map_or(0, truncate) {
         flags @ (0 | 3) => {
@@ -307,7 +307,7 @@ fn acl_check_cmd(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
         }
         match host.may_call() {
             Some(may) => boolean(frame, may),
-            None => Err(dialect::reply_on_api(frame, "Invalid command passed to redis.acl_check_cmd()")),
+            None => Err(raise::reply_on_api(frame, "Invalid command passed to redis.acl_check_cmd()")),
         }
     })
 }

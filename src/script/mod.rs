@@ -27,7 +27,6 @@ mod call_sites;
 mod collector;
 pub(crate) mod control;
 mod convert;
-mod dialect;
 mod functions;
 mod host;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use keylatch_lua::{Kind, Raised};
 
 use crate::script::shared::{VmStack, stored};
-use crate::text::until_nul;
+use crate::text::{Dialect, until_nul};
 
 /// Creates an error table from an error line, or from a message without code.
 pub(super) fn reply(frame: &mut VmStack<'_>, line: impl AsRef<[u8]>) -> Raised {
@@ -77,4 +77,12 @@ pub(super) fn on_error(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
         frame.set_field(table, "line");
     }
     Ok(1)
+}
+
+/// Creates an error table whose message names a function of the table `redis`, or `server` in Valkey's dialect.
+pub(super) fn reply_on_api(frame: &mut VmStack<'_>, message: &str) -> Raised {
+    match frame.data().control.dialect() {
+        Dialect::Redis => reply(frame, message),
+        Dialect::Valkey => reply(frame, message.replace("redis.", "server.")),
+    }
 }

@@ -2,7 +2,7 @@
 
 use keylatch_lua::{Kind, Raised};
 
-use crate::script::dialect::reply_on_api;
+use crate::script::raise::reply_on_api;
 use crate::script::shared::{Registered, VmStack, set_native, stored};
 use crate::script::shebang::ScriptFlags;
 use crate::script::{raise, shebang};

@@ -27,7 +27,6 @@
 
 #![allow(unsafe_code)] // the packed layout above; see SAFETY at each block
 
-mod item;
 mod packed;
 
 use std::alloc::{Layout, handle_alloc_error};
@@ -37,6 +36,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::memory::slab::{self, allocation_len};
+use crate::store::table::{Hasher, Item};
 use crate::store::value::listpack::Blob;
 use crate::store::value::{LongText, SHARED_MIN, Str, StringHint, Type, Value};
 use crate::time::clock::Deadline;
@@ -647,6 +647,25 @@ impl Drop for Entry {
 unsafe fn drop_value(value: *mut Value) {
     // SAFETY: promised by the caller.
     drop(unsafe { Box::from_raw(value) });
+}
+
+impl Item for Entry {
+    type Key<'k> = &'k [u8];
+
+    #[inline]
+    fn is(&self, key: &[u8]) -> bool {
+        self.key() == key
+    }
+
+    #[inline]
+    fn hash(&self, hasher: &Hasher) -> u64 {
+        hasher.hash_one(self.key())
+    }
+
+    #[inline]
+    fn address(&self) -> Option<*const u8> {
+        Some(Entry::address(self))
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::thread;
 
 use tracing::warn;
 
-use crate::memory::allocator::AllocatorStats;
+use crate::memory::AllocatorStats;
 use crate::store::MemoryAccount;
 
 /// Part of the limit after whose eviction the allocator's statistics are read.

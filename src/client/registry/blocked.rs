@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::client::info::{ClientInfo, LockName, RemoteClient};
 use crate::client::outbox::NUDGE;
 use crate::client::pause::Pause;
-use crate::client::registry::clients::Clients;
+use crate::client::registry::Clients;
 use crate::client::registry::mirrored::MirroredWaiter;
 use crate::client::registry::wait::{Answered, BlockedCall, Blocking, ClientWait, Unblocked};
 use crate::store::value::Type;

@@ -1,9 +1,10 @@
 //! Adding and removing at the ends of lists.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use smallvec::SmallVec;
 
 use crate::command::elements::reply_item;
-use crate::command::list::node_limit;
 use crate::command::multi_pop::MultiPop;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
@@ -236,4 +237,10 @@ fn rotate(call: &mut Call<'_>, key: Key<'_>, (from, to): (ListEnd, ListEnd), tex
         list.change_uncounted().pop(from, limit, |_| {});
     }
     Ok(())
+}
+
+/// Returns the limits of a list's nodes, by the settings and DEBUG.
+#[inline]
+pub(crate) fn node_limit(call: &Call<'_>) -> NodeLimit {
+    NodeLimit { node: call.config.limits().list, large_min: call.namespace.debug.large_element_min.load(Relaxed) }
 }

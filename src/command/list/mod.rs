@@ -8,7 +8,6 @@
 mod blocking;
 mod ends;
 mod inside;
-mod node_limit;
 
 use crate::dispatch::Command;
 use crate::spec::{
@@ -16,7 +15,7 @@ use crate::spec::{
     double, integer, key, one_of, string, token,
 };
 
-pub(crate) use node_limit::node_limit;
+pub(crate) use ends::node_limit;
 
 use blocking::{blmove, blmpop, blpop, brpop, brpoplpush};
 use ends::{lmove, lmpop, lpop, lpush, lpushx, rpop, rpoplpush, rpush, rpushx};

@@ -1,8 +1,8 @@
-//! The arguments of LOCK.ACQUIRE and LOCK.ACQUIREMULTI.
+//! The arguments of LOCK.ACQUIRE and LOCK.ACQUIREMULTI, and keys in errors: shortened, in a form that no key can use to
+//! imitate other text, and hidden from callers that may not read them.
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::command::lock::error_text::shown_key;
 use crate::command::lock::replicated::read_replicas;
 use crate::command::timeout::read_timeout;
 use crate::command::ttl::{Amount, Unit};
@@ -11,6 +11,7 @@ use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::namespace::ReservedSlot;
 use crate::store::{Key, LockMode, NEVER, is_shared_value};
+use crate::text::quote;
 use crate::time::clock::Deadline;
 
 /// The arguments of a client that asks for locks.
@@ -160,4 +161,17 @@ pub(super) fn read_permits(call: &mut Call<'_>) -> Result<u32> {
 /// Returns the error of a client that asks for more than a semaphore of this size has.
 pub(super) fn has_permits(size: u32) -> Error {
     Error::other(format!("the semaphore has {size} permits"))
+}
+
+/// The bytes of a key that are shown.
+const KEY_SHOWN: usize = 64;
+
+/// Returns a key in the form for an error to the caller.
+pub(super) fn shown_key(call: &Call<'_>, key: &[u8]) -> String {
+    if !call.caller.access.reads_key(key) {
+        return "?".to_owned();
+    }
+    let key = &key[..key.len().min(KEY_SHOWN)];
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+    if !key.is_empty() && key.iter().all(is_plain) { String::from_utf8_lossy(key).into_owned() } else { quote(key) }
 }

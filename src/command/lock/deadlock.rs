@@ -19,8 +19,7 @@ use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::client::info::{ClientInfo, LockName, RemoteClient};
-use crate::command::lock::args::AcquireArgs;
-use crate::command::lock::error_text::shown_key;
+use crate::command::lock::args::{AcquireArgs, shown_key};
 use crate::config::OnDeadlock;
 use crate::dispatch::Call;
 use crate::store::{HeldLock, Key, LockMode, LockRecord, LockWaiter};

@@ -9,7 +9,6 @@
 mod acquire;
 mod args;
 pub(crate) mod deadlock;
-mod error_text;
 #[cfg(feature = "metrics")]
 pub(crate) mod holder_id;
 mod inspect;

@@ -8,8 +8,7 @@ use tracing::warn;
 
 use crate::engine::cluster::{ClusterChange, ClusterFailure, ClusterTransaction, Revision, TransactionResult};
 use crate::engine::core::{Ahead, Core, EngineAction, RETRY_MS};
-use crate::engine::flight::{Flight, State};
-use crate::engine::group::CallGroup;
+use crate::engine::group::{CallGroup, Flight, State};
 use crate::engine::guard::Guard;
 use crate::engine::stored::StoredRecord;
 use crate::error::Error;

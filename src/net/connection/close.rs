@@ -69,12 +69,6 @@ impl<S> Connection<S> {
         replica.refusal = Box::pin(tenancy.make_replica(&primary, &replica.name)).await.err();
     }
 
-    /// Reads the settings of the namespace.
-    pub(super) fn read_settings(&mut self) {
-        self.config_version = self.namespace.settings.version();
-        self.config = self.namespace.settings.current();
-    }
-
     fn unsubscribe(&mut self) {
         self.namespace.push.hub.leave(&self.client.caller.info, &mut self.client.session.subscriptions);
         self.namespace.push.tracking.leave(&self.client.caller.info, self.namespace.store.events());

@@ -1,12 +1,11 @@
-//! CLIENT subcommands that act on other clients: KILL, PAUSE, UNPAUSE, UNBLOCK.
+//! CLIENT subcommands that act on other clients: KILL, PAUSE, UNPAUSE, UNBLOCK; and the client types by which they select.
 
 use std::sync::Arc;
 
 use crate::acl::User;
-use crate::client::info::ClientInfo;
+use crate::client::info::{Class, ClientInfo};
 use crate::client::pause::Held;
 use crate::client::registry::Unblocked;
-use crate::command::connection::client::client_type::ClientType;
 use crate::command::timeout::read_timeout;
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
@@ -200,4 +199,26 @@ pub(crate) fn unblock(call: &mut Call<'_>) -> Result<()> {
 /// Returns the error for a wrong number of arguments of a subcommand.
 fn form_error(call: &Call<'_>) -> Error {
     Error::SubcommandSyntax(call.args.request().arg(1).to_vec(), "CLIENT")
+}
+
+/// A client type of CLIENT LIST and CLIENT KILL; `None` is the type of the link to a primary.
+#[derive(Clone, Copy)]
+pub(super) struct ClientType(Option<Class>);
+
+impl ClientType {
+    pub(super) fn parse(word: &[u8]) -> Result<Self> {
+        let types = [
+            ("normal", Some(Class::Normal)),
+            ("slave", Some(Class::Replica)),
+            ("replica", Some(Class::Replica)),
+            ("pubsub", Some(Class::Subscriber)),
+            ("master", None),
+        ];
+        let found = types.into_iter().find(|(name, _)| is_word(word, name));
+        found.map(|(_, class)| ClientType(class)).ok_or_else(|| Error::UnknownClientType(word.to_vec()))
+    }
+
+    pub(super) fn is_that_of(self, client: &ClientInfo) -> bool {
+        self.0 == (!client.flags.is_primary()).then(|| client.session.class())
+    }
 }

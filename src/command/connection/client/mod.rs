@@ -1,14 +1,13 @@
 //! CLIENT: information about this connection and about other clients.
 
 mod admin;
-mod client_type;
 mod tracking;
 
 use std::sync::Arc;
 
 use crate::client::info::ClientInfo;
 use crate::client::session::Replies;
-use crate::command::connection::client::client_type::ClientType;
+use crate::command::connection::client::admin::ClientType;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
