@@ -45,6 +45,7 @@ pub(crate) mod shard;
 mod sweep;
 mod sync;
 pub(crate) mod table;
+mod tail_work;
 mod unlogged;
 pub(crate) mod usage;
 pub(crate) mod value;

@@ -21,9 +21,9 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::store::entry::Entry;
 use crate::store::expire::DeadlineTree;
 use crate::store::fences::Fences;
-use crate::store::interest::TailWork;
 use crate::store::memory_account::MemoryAccount;
 use crate::store::table::Table;
+use crate::store::tail_work::TailWork;
 use crate::store::value::EFFORT_COUNTED;
 use crate::store::walk::{Entries, TableWalk};
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::store::event::EventSink;
 use crate::store::expire::SweepTimer;
-use crate::store::interest::TailWork;
 use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::Reclaimer;
 use crate::store::table::Hasher;
+use crate::store::tail_work::TailWork;
 
 /// Services shared by all shards of a store.
 #[derive(Clone)]

@@ -25,7 +25,7 @@ const FLOORS: &[&[&str]] = &[
     &["mod", "resident"],
     &["held_lock"],
     &["holders", "lock_queue"],
-    &["expire", "fences", "generation", "lock", "memory_account", "table"],
+    &["expire", "fences", "generation", "lock", "memory_account", "table", "tail_work"],
     &["cx", "gate", "key", "limits", "sync", "unlogged", "usage"],
 ];
 
