@@ -14,7 +14,8 @@ use crossbeam_utils::CachePadded;
 use crate::observe::histogram::{Counts, Histogram};
 use crate::spec::CommandSpec;
 use crate::store::Lookups;
-use crate::time::clock::{Clock, TickRate};
+use crate::time::clock::Clock;
+use crate::time::counter::TickRate;
 
 /// Command statistics of one thread.
 pub(crate) struct CommandStats {

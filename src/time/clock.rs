@@ -16,98 +16,28 @@
 
 #![allow(clippy::disallowed_methods)] // this is the one place that reads OS time
 
+mod deadline;
+mod now;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
 
-use crate::time::counter;
+use crate::time::clock::now::US_PER_MS;
+use crate::time::counter::{self, Counter, TickRate};
+
+pub(crate) use deadline::Deadline;
+pub(crate) use now::Now;
+pub(crate) use now::us_between;
 
 /// Deviation of the wall clock from its last known offset beyond which it was adjusted.
 const WALL_TOLERANCE_MS: i64 = 1;
 
-const US_PER_MS: u64 = 1000;
 /// Latest time that a steered clock is moved to, on both of its clocks: far from an overflow of its microseconds.
 pub(crate) const END_MS: i64 = i64::MAX / 2000;
-
-/// One reading of both clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// Microseconds since the clock was created. Never decreases.
-    mono_us: u64,
-    /// Offset from monotonic to wall-clock milliseconds.
-    wall_offset_ms: i64,
-}
-
-/// Returns the microseconds between two times of a monotonic clock; the first may lie before the clock was created.
-pub(crate) fn us_between(since_us: i64, at_us: u64) -> u64 {
-    at_us.saturating_add_signed(since_us.saturating_neg())
-}
-
-impl Now {
-    /// Creates a reading from two times in milliseconds.
-    pub fn at_ms(mono_ms: u64, wall_ms: i64) -> Self {
-        let mono_us = mono_ms.saturating_mul(US_PER_MS);
-        Now { mono_us, wall_offset_ms: wall_ms.wrapping_sub_unsigned(mono_us / US_PER_MS) }
-    }
-
-    /// Returns the whole milliseconds since the clock was created.
-    pub fn mono_ms(self) -> u64 {
-        self.mono_us / US_PER_MS
-    }
-
-    /// Returns the microseconds since the clock was created.
-    pub fn mono_us(self) -> u64 {
-        self.mono_us
-    }
-
-    /// Converts a wall-clock time, in microseconds since 1970 by a clock like this one, to monotonic microseconds. The
-    /// result is negative if the time is before the clock was created; a time in the future counts as the present.
-    pub(crate) fn mono_us_at(self, wall_us: i64) -> i64 {
-        self.mono_us.cast_signed().saturating_sub(self.wall_us().saturating_sub(wall_us).max(0))
-    }
-
-    /// Returns the whole milliseconds since an earlier reading of [`Now::mono_us`].
-    pub fn ms_since(self, earlier_us: u64) -> u64 {
-        self.mono_us.saturating_sub(earlier_us) / US_PER_MS
-    }
-
-    /// Returns the milliseconds since the clock was created, rounded up.
-    fn next_mono_ms(self) -> u64 {
-        self.mono_us.saturating_add(US_PER_MS - 1) / US_PER_MS
-    }
-
-    /// Returns the monotonic time, in milliseconds and rounded up, at which `ms` milliseconds have passed.
-    pub(crate) fn ms_later(self, ms: u64) -> u64 {
-        self.next_mono_ms().saturating_add(ms)
-    }
-
-    /// Returns the reading of both clocks `us` microseconds later.
-    pub fn later_by_us(self, us: u64) -> Self {
-        Now { mono_us: self.mono_us.saturating_add(us), ..self }
-    }
-
-    /// Returns the reading at the next whole millisecond.
-    pub(crate) fn at_next_ms(self) -> Self {
-        Now { mono_us: self.next_mono_ms().saturating_mul(US_PER_MS), ..self }
-    }
-
-    /// Returns the microseconds since 1970 by the wall clock.
-    pub(crate) fn wall_us(self) -> i64 {
-        self.wall_offset_ms.saturating_mul(1000).saturating_add_unsigned(self.mono_us)
-    }
-
-    /// Returns the milliseconds since 1970 by the wall clock.
-    pub fn wall_ms(self) -> i64 {
-        self.wall_offset_ms.wrapping_add_unsigned(self.mono_ms())
-    }
-
-    /// Returns the offset from monotonic to wall-clock time, in milliseconds.
-    pub fn wall_offset_ms(self) -> i64 {
-        self.wall_offset_ms
-    }
-}
 
 /// A source of time: the system's clocks, or a steered clock for tests. Clones share the same time. While one of them
 /// belongs to a server that is a replica, the primary's wall clock replaces the system's.
@@ -366,8 +296,8 @@ impl Clock {
     /// Returns the duration of a tick, by the calibration so far.
     pub(crate) fn tick_rate(&self) -> TickRate {
         match &*self.0 {
-            Source::System { counter, .. } if counter.is_trusted => TickRate(counter.rate.load(Ordering::Relaxed)),
-            _ => TickRate::NANOSECOND,
+            Source::System { counter, .. } => counter.rate(),
+            Source::Steered(_) => TickRate::NANOSECOND,
         }
     }
 
@@ -456,184 +386,23 @@ fn unix_us() -> i64 {
     }
 }
 
-/// Duration of a tick of [`Clock::ticks`]: nanoseconds, with 32 fractional bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TickRate(u64);
-
-impl TickRate {
-    const NANOSECOND: TickRate = TickRate(1 << 32);
-
-    /// Converts ticks to nanoseconds.
-    #[inline]
-    pub(crate) fn ns(self, ticks: u64) -> u64 {
-        ((u128::from(ticks) * u128::from(self.0)) >> 32) as u64
-    }
-
-    /// Converts nanoseconds, up to four seconds, to ticks.
-    pub(crate) fn ticks(self, ns: u32) -> u64 {
-        (u64::from(ns) << 32) / self.0.max(1)
-    }
-}
-
 /// Returns the nanoseconds since an instant. A separate function, to keep the fast path short.
 #[inline(never)]
 fn elapsed_ns(origin: Instant) -> u64 {
     origin.elapsed().as_nanos() as u64
 }
 
-/// Processor's counter and its calibration.
-#[derive(Debug)]
-struct Counter {
-    /// True if the counter runs at a constant rate, in step on all processors.
-    is_trusted: bool,
-    /// Value of the counter when the clock was created.
-    origin: u64,
-    /// Bits of a [`TickRate`]. Measured over the clock's whole life, so that it becomes more and more exact.
-    rate: AtomicU64,
-}
-
-impl Counter {
-    fn new() -> Self {
-        Counter {
-            is_trusted: counter::is_trusted(),
-            origin: counter::read(),
-            rate: AtomicU64::new(TickRate::NANOSECOND.0),
-        }
-    }
-
-    /// Updates the rate from the time elapsed since the clock was created.
-    fn calibrate(&self, elapsed: Duration) {
-        let ticks = counter::read().wrapping_sub(self.origin);
-        if self.is_trusted && ticks > 0 {
-            let rate = (elapsed.as_nanos() << 32) / u128::from(ticks);
-            self.rate.store(rate as u64, Ordering::Relaxed);
-        }
-    }
-}
-
-/// The instant at which a key expires, on the monotonic or the wall clock; see also [`Deadline::kept`].
-///
-/// Packed into eight bytes, because every key with a TTL has one: the lowest bit selects the clock, the rest are
-/// milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadline(u64);
-
-/// Upper bits of the milliseconds of a [kept](Deadline::kept) deadline, see [`unreserved`].
-const KEPT: u64 = 0x1555 << 50;
-/// The other bits of these milliseconds.
-const KEPT_MS: u64 = (1 << 50) - 1;
-
-/// Returns the milliseconds of a deadline, or a nearby number if their upper bits are the reserved ones: the years
-/// 194,841,427 to 194,877,105 end at their beginning.
-#[inline]
-fn unreserved(ms: u64) -> u64 {
-    if ms & !KEPT_MS == KEPT { KEPT - 1 } else { ms }
-}
-
-impl Deadline {
-    /// Returns the deadline `ttl_ms` milliseconds from now on the monotonic clock: rounded up to a whole millisecond.
-    /// Rounded down, a lock could be granted to another client before its TTL is over.
-    pub fn after(now: Now, ttl_ms: u64) -> Self {
-        Deadline(unreserved(now.ms_later(ttl_ms).min(u64::MAX >> 1)) << 1)
-    }
-
-    /// Returns the deadline at a wall-clock time in milliseconds since 1970; before 1970 counts as 1970.
-    pub fn at_wall_ms(unix_ms: i64) -> Self {
-        Deadline(unreserved(unix_ms.max(0) as u64) << 1 | 1)
-    }
-
-    /// Returns the deadline at a monotonic time in milliseconds.
-    pub(crate) fn at_mono_ms(mono_ms: u64) -> Self {
-        Deadline(unreserved(mono_ms.min(u64::MAX >> 1)) << 1)
-    }
-
-    /// Returns the deadline of a key that stays until it is removed: clients see the deadline, but it never passes.
-    pub(crate) fn kept(self) -> Self {
-        let ms = (self.0 >> 1).min(KEPT_MS);
-        Deadline((KEPT | ms) << 1 | self.0 & 1)
-    }
-
-    /// Returns the milliseconds that clients see.
-    fn shown_ms(self) -> i64 {
-        let ms = self.0 >> 1;
-        (if ms & !KEPT_MS == KEPT { ms ^ KEPT } else { ms }) as i64
-    }
-
-    /// Returns whether the deadline has passed.
-    #[inline]
-    pub fn is_due(self, now: Now) -> bool {
-        let at_ms = self.0 >> 1;
-        if self.is_wall() { at_ms as i64 <= now.wall_ms() } else { at_ms.saturating_mul(US_PER_MS) <= now.mono_us }
-    }
-
-    /// Returns the remaining TTL in milliseconds, zero or less after the deadline. What [`Deadline::after`] rounded up
-    /// is subtracted, so that no client sees a longer TTL than was set.
-    pub fn remaining_ms(self, now: Now) -> i64 {
-        let at_ms = self.shown_ms();
-        if self.is_wall() {
-            at_ms.saturating_sub(now.wall_ms())
-        } else {
-            at_ms.saturating_sub_unsigned(now.next_mono_ms())
-        }
-    }
-
-    /// Returns the deadline in wall-clock milliseconds since 1970, as seen from now.
-    pub fn wall_ms(self, now: Now) -> i64 {
-        let at_ms = self.shown_ms();
-        if self.is_wall() { at_ms } else { now.wall_offset_ms().saturating_add(at_ms) }
-    }
-
-    /// Returns the milliseconds since 1970 of a deadline made by [`Deadline::at_wall_ms`].
-    pub fn absolute_ms(self) -> i64 {
-        debug_assert!(self.is_wall());
-        (self.0 >> 1) as i64
-    }
-
-    /// Returns the deadline in monotonic milliseconds, if the wall clock is not adjusted.
-    pub fn mono_ms(self, now: Now) -> u64 {
-        let at_ms = self.0 >> 1;
-        if self.is_wall() { at_ms.saturating_add_signed(now.wall_offset_ms().saturating_neg()) } else { at_ms }
-    }
-
-    /// Returns the packed representation.
-    pub fn to_bits(self) -> u64 {
-        self.0
-    }
-
-    /// Restores a deadline from [`Deadline::to_bits`].
-    pub fn from_bits(bits: u64) -> Self {
-        Deadline(bits)
-    }
-
-    /// Returns whether the deadline follows the wall clock: it was set as a date, not relative to the present.
-    pub fn is_wall(self) -> bool {
-        self.0 & 1 == 1
-    }
+/// Returns the milliseconds since the system was booted. That clock cannot be set, and continues while the machine
+/// sleeps.
+pub(crate) fn since_boot_ms() -> u64 {
+    let time = clock_gettime(ClockId::Boottime);
+    let (seconds, nanoseconds) = (u64::try_from(time.tv_sec).unwrap_or(0), u64::try_from(time.tv_nsec).unwrap_or(0));
+    seconds * 1000 + nanoseconds / 1_000_000
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_relative_deadline_ignores_a_jump_of_the_wall_clock() {
-        let clock = Clock::manual();
-        let deadline = Deadline::after(clock.now(), 1000);
-        clock.set_wall_ms(clock.now().wall_ms() + 3_600_000);
-        assert!(!deadline.is_due(clock.now()));
-        clock.advance(Duration::from_millis(1000));
-        assert!(deadline.is_due(clock.now()));
-    }
-
-    #[test]
-    fn an_absolute_deadline_follows_the_wall_clock() {
-        let clock = Clock::manual();
-        let at = clock.now().wall_ms() + 1000;
-        let deadline = Deadline::at_wall_ms(at);
-        assert_eq!(deadline.wall_ms(clock.now()), at);
-        clock.set_wall_ms(at);
-        assert!(deadline.is_due(clock.now()));
-    }
 
     #[test]
     fn ticks_measure_the_time_that_passes() {

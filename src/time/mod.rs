@@ -1,7 +1,6 @@
 //! Time: the only reader of the operating system's clock, deadlines, and a timer finer than the runtime's.
 
-pub(crate) mod boot;
 pub(crate) mod clock;
-mod counter;
+pub(crate) mod counter;
 pub(crate) mod estimate;
 pub(crate) mod timer;

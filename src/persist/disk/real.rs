@@ -11,8 +11,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::persist::disk::{Disk, DiskFile};
-use crate::time::boot::since_boot_ms;
 use crate::time::clock::Clock;
+use crate::time::clock::since_boot_ms;
 
 /// The file system of the machine.
 #[derive(Debug, Default)]
