@@ -1,8 +1,9 @@
 //! Fate of a request, determined without executing it: for the test that compares the mask with the list of checks.
 
 use crate::client::session::Client;
-use crate::dispatch::batch::{BatchRun, is_shut};
-use crate::dispatch::gate::{FAULTS, Obstacle};
+use crate::dispatch::batch::BatchRun;
+use crate::dispatch::batch::call::is_shut;
+use crate::dispatch::gate::{FAULTS, Obstacle, busy};
 use crate::dispatch::plan::find;
 use crate::resp::{Output, Request};
 use crate::spec::registry::Hashes;
@@ -54,7 +55,7 @@ impl BatchRun<'_> {
         self.guard = None;
         assert!(self.acquire_gate_for(command, request, None), "nothing is published meanwhile");
         let is_shut = self.guard.as_ref().is_some_and(|guard| is_shut(guard, command, &hashes));
-        is_shut.then(|| Fate::Refused(super::busy(self.env.namespace).wire_text().to_vec()))
+        is_shut.then(|| Fate::Refused(busy(self.env.namespace).wire_text().to_vec()))
     }
 }
 

@@ -1,11 +1,8 @@
-//! Acquisition and release of the store's gate by a batch, with the check of the admission state; calls that are not
-//! part of a run.
+//! Acquisition and release of the store's gate by a batch, with the check of the admission state.
 
-use crate::client::session::Client;
 use crate::dispatch::Next;
 use crate::dispatch::batch::BatchRun;
-use crate::dispatch::plan::RequestRun;
-use crate::resp::{Output, Request};
+use crate::resp::Request;
 use crate::spec::CommandSpec;
 use crate::store::{GateGuard, Store};
 
@@ -71,25 +68,6 @@ impl<'n> BatchRun<'n> {
             self.read_time();
             self.held_from = self.read_at;
         }
-    }
-
-    /// Makes a single call, which was examined or is made again.
-    #[inline(never)] // keeps the path of unchecked calls short
-    pub(super) fn call_alone(&mut self, client: &mut Client, run: RequestRun<'_>, out: &mut Output) -> Next {
-        self.call(client, run.alone(), out)
-    }
-
-    /// Makes a call again with the whole store locked. The gate was free meanwhile: locks may have expired.
-    #[cold]
-    pub(super) fn call_exclusively(&mut self, client: &mut Client, run: RequestRun<'_>, out: &mut Output) -> Next {
-        self.guard = None; // the gate is not reentrant
-        if !self.acquire_gate(Store::lock_exclusive) {
-            return Next::Again;
-        }
-        self.read_time();
-        let next = self.call_alone(client, run, out);
-        self.guard = None; // others have waited long enough
-        next
     }
 
     /// Waits until all calls of other threads are over that were admitted before this call has changed the admission
