@@ -4,16 +4,18 @@
 //! its own mutators and to the guard [`Edit`](super::Edit). Each of them updates the counters (memory, deadlines) and
 //! ends in `Keys::changed`, the single choke point: it counts the change, raises the flags of the key's watchers, marks
 //! the key as ready for clients blocked on it, and emits the event, which logs removals that no command has caused.
-//! `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys at once, go through the bulk twin, [`Keys::clear`] and
-//! [`Keys::swap`], which end in `Keys::all_changed`; so do the keys that a replica has loaded beside its own.
+//! `FLUSHALL`, `FLUSHDB` and `SWAPDB`, which change all keys at once, go through the bulk twin (`keys/bulk.rs`),
+//! [`Keys::clear`] and [`Keys::swap`], which end in `Keys::all_changed`; so do the keys that a replica has loaded beside
+//! its own. Look-ups are in `keys/lookup.rs`.
 
+mod bulk;
 mod count;
+mod lookup;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use crate::store::changes::ChangeCx;
-use crate::store::cx::{Cx, Lookup};
+use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event::{self, Event, EventSink};
 use crate::store::expire::{DeadlineTree, NEVER, SweepTimer};
@@ -21,14 +23,14 @@ use crate::store::interest::Interests;
 use crate::store::key::Key;
 use crate::store::lock::LossReason;
 use crate::store::memory_account::MemoryAccount;
-use crate::store::reclaim::{Contents, Reclaimer};
+use crate::store::reclaim::Reclaimer;
 use crate::store::relocation::Moved;
 use crate::store::services::Services;
 use crate::store::shard::field_deadlines::{FieldDeadlines, nearest_deadline};
 use crate::store::table::{SlotPosition, Table};
 use crate::store::unlogged;
 use crate::store::usage::Dice;
-use crate::store::value::{DataType, Hash, Str, StringHint, Type, VisibleHash};
+use crate::store::value::{DataType, Hash, Str, Type, VisibleHash};
 use crate::store::walk::{Beside, Entries, TableWalk};
 use crate::time::clock::{Deadline, Now};
 
@@ -139,16 +141,6 @@ impl Keys {
         }
     }
 
-    /// Begins the change of all keys, by which locks are lost. A walk of a snapshot stays with the keys.
-    fn before_all_change(&mut self, loss: LossReason, cx: &mut ChangeCx) {
-        self.unfinished += 1;
-        self.lose_all_locks(loss, cx);
-        cx.changes_mut().add();
-        if self.events.is_logged() {
-            unlogged::add_all();
-        }
-    }
-
     /// Borrows the table for reading, with the parts that record a use of an entry.
     #[inline(always)] // see Keys::lookup
     pub(super) fn table_and_usage(&mut self) -> (&Table<Entry>, &MemoryAccount, &mut Dice) {
@@ -194,91 +186,6 @@ impl Keys {
     /// Returns the memory of everything except the entries.
     pub(crate) fn overhead(&self) -> usize {
         self.table.memory() + self.deadlines.memory() + self.fields.as_ref().map_or(0, |fields| fields.memory())
-    }
-
-    /// Returns the entry of a key that has not expired; an expired one is deleted.
-    #[inline(always)] // see View::lookup
-    pub(crate) fn peek(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
-        let (place, entry) = self.table.locate(key.hash, key.bytes)?;
-        if is_expired(entry, cx) {
-            return self.delete_expired(key, cx);
-        }
-        self.table.at(place)
-    }
-
-    /// Returns the entry of a key like [`Keys::peek`], with the other effects of a look-up except counting it.
-    #[inline(always)] // see View::lookup
-    pub(crate) fn lookup(&mut self, key: Key<'_>, how: Lookup, cx: &Cx) -> Option<&Entry> {
-        let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else {
-            if how.reports_miss(cx.lookup) {
-                self.emit(key, event::MISSED);
-            }
-            return None;
-        };
-        if is_expired(entry, cx) {
-            self.delete_expired(key, cx);
-            if how.reports_miss(cx.lookup) {
-                self.emit(key, event::MISSED);
-            }
-            return None;
-        }
-        if how.is_use(cx.lookup) {
-            record_use(entry, &self.memory_account, &mut self.dice, cx.now);
-        }
-        self.table.at(place)
-    }
-
-    /// Returns the usage of a key with an LFU policy, for a write that does not count as a use.
-    #[cold]
-    pub(crate) fn counted_usage(&mut self, key: Key<'_>, cx: &Cx) -> Option<u32> {
-        let counts = self.memory_account.rule().counts();
-        self.peek(key, cx).filter(|_| counts).map(Entry::usage)
-    }
-
-    /// Deletes an expired key, unless that is disabled for now; returns `None` in either case.
-    #[cold]
-    pub(super) fn delete_expired(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
-        if self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some() {
-            return None;
-        }
-        if self.find_undeleted(key).is_some_and(|entry| is_due(entry, cx)) {
-            self.expire(key, cx);
-        } else {
-            self.expire_fields_of(key, usize::MAX, cx);
-        }
-        None
-    }
-
-    /// Deletes an expired key; such a key is invisible, deleted or not.
-    #[cold]
-    pub(in crate::store) fn expire(&mut self, key: Key<'_>, cx: &Cx) {
-        self.delete(key, event::EXPIRED, &mut ChangeCx::new(*cx));
-        self.expired += 1;
-    }
-
-    /// Returns the entry of a key, including an expired one that is not deleted yet.
-    pub(crate) fn find_undeleted(&self, key: Key<'_>) -> Option<&Entry> {
-        self.table.find(key.hash, key.bytes)
-    }
-
-    /// Returns the entry of a key that has not expired; the look-up has no effects.
-    pub(crate) fn unexpired(&self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
-        self.find_undeleted(key).filter(|entry| !is_expired(entry, cx))
-    }
-
-    /// Sets the usage of an existing key.
-    pub(crate) fn set_usage(&mut self, key: Key<'_>, usage: u32) {
-        if let Some(entry) = self.table.find(key.hash, key.bytes) {
-            entry.set_usage(usage);
-        }
-    }
-
-    /// Sets the hint about the encoding of a string. This is not a change, because the value stays the same.
-    pub(crate) fn set_hint(&mut self, key: Key<'_>, hint: StringHint) {
-        self.before_remark(key);
-        if let Some(entry) = self.table.find_mut(key.hash, key.bytes) {
-            entry.set_hint(hint);
-        }
     }
 
     /// The funnel: sets a key to a string, replacing any value.
@@ -430,49 +337,6 @@ impl Keys {
         entry.map(|entry| self.reclaimer.free(entry)).is_some()
     }
 
-    /// The bulk version of the funnel: removes every key and returns the former contents.
-    pub(crate) fn clear(&mut self, cx: &mut ChangeCx) -> Contents {
-        self.before_all_change(LossReason::Flushed, cx);
-        let empty = Table::new(self.table.hasher().clone());
-        let old = Contents {
-            table: std::mem::replace(&mut self.table, empty),
-            memory: std::mem::take(&mut self.memory),
-            deadlines: std::mem::take(&mut self.deadlines),
-            field_deadlines: self.fields.as_mut().map(|fields| fields.take_bounds()),
-            fences: self.interests.take_fences(),
-            walk: self.walk.take(),
-        };
-        self.changes += old.keys() as u64;
-        self.with_ttl = 0;
-        self.report();
-        self.all_changed(&old.table, LossReason::Flushed, cx);
-        self.unfinished -= 1;
-        old
-    }
-
-    /// The bulk version of the funnel: swaps all keys with the keys of another shard. Watchers stay with their
-    /// databases.
-    pub(crate) fn swap(&mut self, other: &mut Keys, cx: &mut ChangeCx) {
-        self.before_all_change(LossReason::Swapped, cx);
-        other.before_all_change(LossReason::Swapped, cx);
-        std::mem::swap(&mut self.table, &mut other.table);
-        std::mem::swap(&mut self.deadlines, &mut other.deadlines);
-        FieldDeadlines::swap(&mut self.fields, &mut other.fields);
-        std::mem::swap(&mut self.walk, &mut other.walk);
-        std::mem::swap(&mut self.wall_offset_ms, &mut other.wall_offset_ms);
-        std::mem::swap(&mut self.with_ttl, &mut other.with_ttl);
-        std::mem::swap(&mut self.memory, &mut other.memory);
-        std::mem::swap(&mut self.reported_memory, &mut other.reported_memory);
-        std::mem::swap(&mut self.reported, &mut other.reported);
-        self.interests.swap_fences(&mut other.interests);
-        self.all_changed(&other.table, LossReason::Swapped, cx);
-        other.all_changed(&self.table, LossReason::Swapped, cx);
-        self.delete_expired_watched(cx);
-        other.delete_expired_watched(cx);
-        self.unfinished -= 1;
-        other.unfinished -= 1;
-    }
-
     /// Counts a change that is not a change of a key.
     pub(in crate::store) fn count_change(&mut self) {
         self.changes += 1;
@@ -486,41 +350,6 @@ impl Keys {
         if !self.interests.is_empty() || self.events.is_observed() {
             self.publish_change(key, event, cx);
         }
-    }
-
-    /// Handles the change of all keys: the keys of `old`, and the present keys. An expired key from elsewhere is no
-    /// change for its watchers: for them it was missing before and is missing now.
-    fn all_changed(&mut self, old: &Table<Entry>, loss: LossReason, cx: &Cx) {
-        let Keys { table, interests, .. } = &*self;
-        let has_changed = |key: &Key<'_>| {
-            let appears = || table.find(key.hash, key.bytes).is_some_and(|entry| !is_expired(entry, cx));
-            old.find(key.hash, key.bytes).is_some() || appears()
-        };
-        let changed = interests.keys().filter(has_changed).map(|key| (key.hash, Box::from(key.bytes)));
-        let changed: Vec<(u64, Box<[u8]>)> = changed.collect();
-        for (hash, bytes) in &changed {
-            let key = Key { bytes, hash: *hash };
-            self.notify_interested(key);
-            self.follow_lock(key, loss, cx);
-        }
-    }
-
-    /// Deletes watched keys that had expired in the other shard, without raising the flags of their watchers.
-    fn delete_expired_watched(&mut self, cx: &Cx) {
-        let expired = |key: &Key<'_>| self.find_undeleted(*key).is_some_and(|entry| is_expired(entry, cx));
-        let keys: Vec<(u64, Box<[u8]>)> =
-            self.interests.keys().filter(expired).map(|key| (key.hash, key.bytes.into())).collect();
-        if keys.is_empty() {
-            return;
-        }
-        let interests = self.interests.take_all();
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            for (hash, bytes) in &keys {
-                self.peek(Key { bytes, hash: *hash }, cx);
-            }
-        }));
-        self.interests.put_back(interests);
-        outcome.unwrap_or_else(|panic| resume_unwind(panic));
     }
 
     /// Removes the entry of a key that is about to be created again. An expired key that cannot be deleted yet is

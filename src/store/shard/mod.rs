@@ -9,7 +9,6 @@ mod findings;
 mod holders;
 mod image;
 mod keys;
-mod load;
 mod locks;
 mod publish;
 mod recount;
