@@ -221,7 +221,7 @@ pub mod internals {
     /// A simulated disk in memory, for servers that lose power; see [`Builder::disk`](crate::Builder::disk).
     pub mod disk {
         pub use crate::persist::disk::simulated::faults::{DiskFailure, DiskFaults, DiskOperation, PlannedFaults};
-        pub use crate::persist::disk::simulated::{LifeEnd, SimulatedDisk};
+        pub use crate::persist::disk::simulated::{CrashKind, SimulatedDisk};
     }
 
     /// The files of an append-only file.

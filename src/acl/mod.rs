@@ -29,7 +29,7 @@ pub(crate) use access::Access;
 pub(crate) use log::{AclLog, Context, DenialEntry, DenialReason};
 pub(crate) use rules::{RuleError, has_blanks};
 pub use user::User;
-pub(crate) use user::{DEFAULT, Shown, to_hex};
+pub(crate) use user::{DEFAULT, ShownSelector, to_hex};
 use users::Users;
 
 use crate::spec::CommandTable;
@@ -66,11 +66,11 @@ pub struct UserFile {
 }
 
 /// The settings about users.
-pub struct Setup<'a> {
+pub struct UserSettings<'a> {
     /// The password of the default user.
     pub requirepass: Option<&'a [u8]>,
     /// The users that the settings declare.
-    pub declared: &'a [Declared],
+    pub declared: &'a [DeclaredUser],
     /// The ACL file.
     pub file: Option<UserFile>,
     /// True if new users may use every channel.
@@ -79,14 +79,14 @@ pub struct Setup<'a> {
 
 /// A user declared in a configuration file or on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declared {
+pub struct DeclaredUser {
     /// The name.
     pub name: Vec<u8>,
     /// The rules, with selectors joined to one rule each.
     pub rules: Vec<Vec<u8>>,
 }
 
-impl Declared {
+impl DeclaredUser {
     /// Parses the arguments after the word `user`. The commands' existence is checked at startup.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl Declared {
                 Err(error) => return Err((error, at)),
             }
         }
-        Ok(Declared { name: name.clone(), rules })
+        Ok(DeclaredUser { name: name.clone(), rules })
     }
 }
 
@@ -130,7 +130,7 @@ impl Acl {
     ///
     /// # Errors
     /// The reason why the server cannot start, in Redis' words.
-    pub fn configured(commands: &'static CommandTable, setup: &Setup<'_>) -> Result<Self, String> {
+    pub fn configured(commands: &'static CommandTable, setup: &UserSettings<'_>) -> Result<Self, String> {
         let acl = Acl::new(commands, setup.requirepass);
         if setup.file.is_some() && !setup.declared.is_empty() {
             return Err("Configuring Redis with users defined in redis.conf and at the same setting an ACL file path \
@@ -149,7 +149,7 @@ impl Acl {
         Ok(acl)
     }
 
-    fn declare(&self, declared: &Declared, all_channels: bool) -> Result<(), String> {
+    fn declare(&self, declared: &DeclaredUser, all_channels: bool) -> Result<(), String> {
         if has_blanks(&declared.name) {
             return Err("Spaces not allowed in ACL usernames".into());
         }

@@ -105,7 +105,7 @@ proptest! {
         prop_assert!(user.line().starts_with(b"user alice "));
         let mut other = User::new(commands(), b"bob", false);
         let _ = other.apply_all(&words, false);
-        let _ = Declared::read(commands(), &words, false);
+        let _ = DeclaredUser::read(commands(), &words, false);
         let _ = read_users(commands(), &words.join(&b'\n'), b"users.acl", false);
         let _ = read_users(commands(), &words.join(&b"\nuser x "[..]), b"users.acl", false);
     }

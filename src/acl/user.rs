@@ -35,7 +35,7 @@ pub struct User {
 type Hash = [u8; 32];
 
 /// A selector for ACL GETUSER, as the rules that build it.
-pub struct Shown {
+pub struct ShownSelector {
     /// The rules about commands.
     pub commands: Vec<u8>,
     /// The rules about keys.
@@ -246,8 +246,8 @@ impl User {
     }
 
     /// Returns the root selector, then the others.
-    pub fn shown(&self) -> Vec<Shown> {
-        let show = |selector: &Selector| Shown {
+    pub fn shown(&self) -> Vec<ShownSelector> {
+        let show = |selector: &Selector| ShownSelector {
             commands: selector.describe_commands(),
             keys: selector.describe_keys(),
             channels: selector.describe_channels(),

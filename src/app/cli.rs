@@ -14,7 +14,7 @@ use std::{error, fmt};
 
 use clap::Parser;
 
-use crate::app::healthcheck::Question;
+use crate::app::healthcheck::HealthCheckTarget;
 use crate::command;
 use crate::config::{
     Config, Environment, Setting, SettingsError, load_with, options_text, read_environment, setting_help, settings_help,
@@ -124,7 +124,7 @@ pub(crate) enum CommandLine {
     /// Check whether a server is alive.
     Healthcheck {
         /// The server to check.
-        question: Question,
+        target: HealthCheckTarget,
         /// The settings of the server, used where the options do not say otherwise.
         config: Box<Config>,
     },
@@ -190,9 +190,9 @@ fn parse_with(
     if take_lock(&mut raw) {
         return Ok(CommandLine::Lock(raw));
     }
-    let question = if raw.first().is_some_and(|word| word == b"--healthcheck") {
+    let target = if raw.first().is_some_and(|word| word == b"--healthcheck") {
         raw.remove(0);
-        Some(take_question(&mut raw)?)
+        Some(take_healthcheck_target(&mut raw)?)
     } else {
         let args = read_args::<ServerArgs>(raw)?;
         if args.help || args.help_all || args.version {
@@ -210,8 +210,8 @@ fn parse_with(
     let loaded = load_with(command::table(), config_file.as_deref(), piped, &environment.lines, &options);
     let mut config = loaded.map_err(CliError::Config).map(Box::new)?;
     config.directives.unknown_variables = environment.unknown;
-    Ok(match question {
-        Some(question) => CommandLine::Healthcheck { question, config },
+    Ok(match target {
+        Some(target) => CommandLine::Healthcheck { target, config },
         None => CommandLine::Run { config, config_file },
     })
 }
@@ -284,7 +284,7 @@ fn take_lock(raw: &mut Vec<Vec<u8>>) -> bool {
 }
 
 /// Removes the options of the health check, wherever they are except as the value of a setting.
-fn take_question(raw: &mut Vec<Vec<u8>>) -> Result<Question, CliError> {
+fn take_healthcheck_target(raw: &mut Vec<Vec<u8>>) -> Result<HealthCheckTarget, CliError> {
     let (mut options, mut settings) = (Vec::new(), Vec::new());
     let mut words = std::mem::take(raw).into_iter();
     let mut is_value = false;
@@ -302,7 +302,7 @@ fn take_question(raw: &mut Vec<Vec<u8>>) -> Result<Question, CliError> {
     }
     *raw = settings;
     let HealthcheckArgs { host, port, socket, tls, running } = read_args(options)?;
-    Ok(Question { host, port, socket, tls, running })
+    Ok(HealthCheckTarget { host, port, socket, tls, running })
 }
 
 /// Parses arguments with clap.
@@ -481,13 +481,14 @@ mod tests {
 
     #[test]
     fn the_health_check_takes_its_options_and_leaves_the_settings() {
-        let Ok(CommandLine::Healthcheck { question, config }) =
+        let Ok(CommandLine::Healthcheck { target, config }) =
             invoke(&["--healthcheck", "-h", "db", "--requirepass", "-p", "-p", "7000", "--timeout", "5", "--tls"], "")
         else {
             panic!("a health check")
         };
-        let expected = Question { host: Some("db".into()), port: Some(7000), tls: true, ..Question::default() };
-        assert_eq!((question, config.timeout_s, config.requirepass), (expected, 5, Some(b"-p".to_vec())));
+        let expected =
+            HealthCheckTarget { host: Some("db".into()), port: Some(7000), tls: true, ..HealthCheckTarget::default() };
+        assert_eq!((target, config.timeout_s, config.requirepass), (expected, 5, Some(b"-p".to_vec())));
         for (words, expected) in [
             (&["--healthcheck", "-h"][..], "a value is required for '-h <HOST>' but none was supplied"),
             (&["--healthcheck", "-p", "x"], "invalid value 'x' for '-p <PORT>': invalid digit found in string"),

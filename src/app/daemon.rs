@@ -15,7 +15,7 @@ const READY: u8 = b'+';
 const FAILED: u8 = b'-';
 
 /// The two processes after a fork.
-pub(crate) enum Side {
+pub(crate) enum ForkedProcess {
     /// The parent, which only has to print this text or report the failure of the start.
     Starter(io::Result<String>),
     /// The daemon, in the background.
@@ -49,13 +49,13 @@ impl Report {
 ///
 /// # Errors
 /// If the system cannot provide another process or file descriptor.
-pub(crate) fn fork() -> io::Result<Side> {
+pub(crate) fn fork() -> io::Result<ForkedProcess> {
     let (from_daemon, to_starter) = io::pipe()?;
     match fork::fork()? {
         Fork::Parent(_) => {
             // The daemon must hold the only copy of its end of the pipe.
             drop(to_starter);
-            Ok(Side::Starter(hear(from_daemon)))
+            Ok(ForkedProcess::Starter(hear(from_daemon)))
         }
         Fork::Child => {
             drop(from_daemon);
@@ -64,7 +64,7 @@ pub(crate) fn fork() -> io::Result<Side> {
             dup2_stdin(&nowhere)?;
             dup2_stdout(&nowhere)?;
             dup2_stderr(&nowhere)?;
-            Ok(Side::Daemon(Report(to_starter)))
+            Ok(ForkedProcess::Daemon(Report(to_starter)))
         }
     }
 }

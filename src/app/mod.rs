@@ -26,7 +26,7 @@ pub fn main(console: Console) -> ExitCode {
     };
     match cli::parse(std::env::args_os()) {
         Ok(CommandLine::Run { config, config_file }) => process::run(*config, config_file, console),
-        Ok(CommandLine::Healthcheck { question, config }) => match healthcheck::check(&question, &config) {
+        Ok(CommandLine::Healthcheck { target, config }) => match healthcheck::check(&target, &config) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error.to_string()),
         },

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use crate::app::daemon;
-use crate::app::daemon::Side;
+use crate::app::daemon::ForkedProcess;
 use crate::app::logging::{LogHandle, is_ready_told};
 use crate::app::oom_score::OomAdjustment;
 use crate::config::{Config, SetError, Settings, ShutdownOptions, Supervisor, start_warnings};
@@ -82,12 +82,12 @@ pub(crate) fn run(mut config: Config, config_file: Option<PathBuf>, console: Con
         return fail(&Failure::from(cause), console);
     }
     match daemon::fork() {
-        Ok(Side::Starter(Ok(text))) => {
+        Ok(ForkedProcess::Starter(Ok(text))) => {
             text.lines().for_each(console.say);
             ExitCode::SUCCESS
         }
-        Ok(Side::Starter(Err(cause))) | Err(cause) => fail(&Failure::from(cause), console),
-        Ok(Side::Daemon(report)) => {
+        Ok(ForkedProcess::Starter(Err(cause))) | Err(cause) => fail(&Failure::from(cause), console),
+        Ok(ForkedProcess::Daemon(report)) => {
             restart_allocator_threads();
             config.pidfile.get_or_insert_with(|| DEFAULT_PIDFILE.into());
             let mut report = Some(report);

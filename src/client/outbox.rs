@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, list_len};
 use crate::resp::{Output, Protocol, Reply};
-use crate::store::{MemoryAccount, Share};
+use crate::store::{MemoryAccount, ReportedMemory};
 
 /// A set of the signals below.
 pub(crate) type OutboxSignals = u8;
@@ -53,7 +53,7 @@ pub struct Outbox {
 struct Inner {
     frames: VecDeque<Bytes>,
     /// The memory of the list, without the frames.
-    list: Share,
+    list: ReportedMemory,
     /// The bytes of all frames.
     len: usize,
     protocol: Protocol,
@@ -65,7 +65,7 @@ struct Inner {
 impl Outbox {
     /// Creates an empty outbox; its memory is reported as used memory.
     pub fn new(memory_account: Arc<MemoryAccount>) -> Self {
-        let inner = Inner { list: Share::new(memory_account.clone()), ..Inner::default() };
+        let inner = Inner { list: ReportedMemory::new(memory_account.clone()), ..Inner::default() };
         Outbox { memory_account, inner: Mutex::new(inner), ..Outbox::default() }
     }
 
@@ -223,7 +223,7 @@ impl<'a> PushFrame<'a> {
 /// Counts bytes as used memory for as long as they are referenced.
 struct Counted {
     bytes: Bytes,
-    _share: Share,
+    _share: ReportedMemory,
 }
 
 impl Counted {
@@ -240,7 +240,7 @@ impl Counted {
             let held = allocation_len(written.capacity()) + SHARED_BYTES_LEN;
             (written.freeze(), held)
         };
-        Counted { bytes, _share: Share::of_message(memory_account, held + Self::OWNER_LEN) }
+        Counted { bytes, _share: ReportedMemory::of_message(memory_account, held + Self::OWNER_LEN) }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::time::clock::Now;
 
 /// Commands that a pause affects; `Everything` includes `Writes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Held {
+pub enum PauseScope {
     /// Commands that may change keys or contact other servers.
     Writes,
     /// All commands.
@@ -24,7 +24,7 @@ pub struct Pause {
     /// True while `current` is set; checked once per batch of requests.
     is_set: AtomicBool,
     /// Paused commands, and the end of the pause in monotonic milliseconds.
-    current: Mutex<Option<(Held, u64)>>,
+    current: Mutex<Option<(PauseScope, u64)>>,
 }
 
 impl Pause {
@@ -35,7 +35,7 @@ impl Pause {
     }
 
     /// Returns the commands paused now, and the end of the pause in monotonic milliseconds.
-    pub fn in_force(&self, now: Now) -> Option<(Held, u64)> {
+    pub fn in_force(&self, now: Now) -> Option<(PauseScope, u64)> {
         let mut current = self.current.lock();
         if current.is_some_and(|(_, until_ms)| until_ms <= now.mono_ms()) {
             *current = None;
@@ -45,12 +45,12 @@ impl Pause {
     }
 
     /// Begins a pause, or makes the present one stricter and longer. Returns its new end.
-    pub fn begin(&self, held: Held, until_ms: u64, now: Now) -> u64 {
+    pub fn begin(&self, scope: PauseScope, until_ms: u64, now: Now) -> u64 {
         let before = self.in_force(now);
         let mut current = self.current.lock();
-        let (held, until_ms) =
-            before.map_or((held, until_ms), |(more, later_ms)| (held.max(more), until_ms.max(later_ms)));
-        *current = Some((held, until_ms));
+        let (scope, until_ms) =
+            before.map_or((scope, until_ms), |(more, later_ms)| (scope.max(more), until_ms.max(later_ms)));
+        *current = Some((scope, until_ms));
         self.is_set.store(true, Relaxed);
         until_ms
     }

@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 
 use crate::client::registry::Unblocked;
 use crate::command::handlers;
-use crate::command::played_client::{PlayedClient, Sent};
+use crate::command::played_client::{PlayedClient, SendResult};
 use crate::config::{Config, Requester};
 use crate::dispatch::{Continuation, Wait};
 use crate::namespace::Namespace;
@@ -38,8 +38,8 @@ impl Probe {
     #[track_caller]
     fn call(&mut self, line: &str) -> String {
         match self.client.send(&self.namespace, line) {
-            Sent::Replied(reply) => reply,
-            Sent::Waits(_) => panic!("{line} waits"),
+            SendResult::Replied(reply) => reply,
+            SendResult::Waits(_) => panic!("{line} waits"),
         }
     }
 
@@ -47,8 +47,8 @@ impl Probe {
     #[track_caller]
     fn wait(&mut self, line: &str) -> Box<dyn Continuation> {
         match self.client.send(&self.namespace, line) {
-            Sent::Replied(reply) => panic!("{line} is answered: {reply}"),
-            Sent::Waits(rest) => rest,
+            SendResult::Replied(reply) => panic!("{line} is answered: {reply}"),
+            SendResult::Waits(rest) => rest,
         }
     }
 

@@ -2,7 +2,7 @@
 //! The tests take the place of the connections, so that each continues at a given time.
 
 use crate::command::handlers;
-use crate::command::played_client::{PlayedClient, Sent};
+use crate::command::played_client::{PlayedClient, SendResult};
 use crate::config::Config;
 use crate::dispatch::{Continuation, Wait};
 use crate::namespace::Namespace;
@@ -23,8 +23,8 @@ impl<'n> Connection<'n> {
     /// Sends a request; returns the reply, unless the request waits.
     fn send(&mut self, line: &str) -> Option<String> {
         match self.client.send(self.namespace, line) {
-            Sent::Replied(reply) => Some(reply),
-            Sent::Waits(rest) => {
+            SendResult::Replied(reply) => Some(reply),
+            SendResult::Waits(rest) => {
                 self.rest = Some(rest);
                 None
             }

@@ -15,7 +15,7 @@ use crate::namespace::Namespace;
 use crate::resp::{Codec, Output, RequestLimits};
 
 /// The result of sending a request.
-pub(super) enum Sent {
+pub(super) enum SendResult {
     Replied(String),
     Waits(Box<dyn Continuation>),
 }
@@ -31,7 +31,7 @@ impl PlayedClient {
     }
 
     /// Sends a request, whose words contain no spaces.
-    pub(super) fn send(&mut self, namespace: &Namespace, line: &str) -> Sent {
+    pub(super) fn send(&mut self, namespace: &Namespace, line: &str) -> SendResult {
         let mut text = format!("*{}\r\n", line.split(' ').count());
         line.split(' ').for_each(|word| text += &format!("${}\r\n{word}\r\n", word.len()));
         let mut codec = Codec::new(RequestLimits { bulk_len_max: usize::MAX >> 1, authenticated: true });
@@ -44,9 +44,9 @@ impl PlayedClient {
         match next {
             Next::Continue(rest) => {
                 assert_eq!(reply, "", "{line}");
-                Sent::Waits(rest)
+                SendResult::Waits(rest)
             }
-            _ => Sent::Replied(reply),
+            _ => SendResult::Replied(reply),
         }
     }
 

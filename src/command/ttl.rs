@@ -206,17 +206,17 @@ pub(crate) enum TtlOption<T> {
 
 /// The option that a command has besides EX, PX, EXAT and PXAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Other {
+pub(crate) enum OtherTtlOption {
     KeepTtl,
     Persist,
 }
 
 impl TtlOption<Unit> {
     /// Returns the option that a word names; `None` if the command has no such option.
-    pub(crate) fn of_word(word: &[u8], other: Other) -> Option<Self> {
+    pub(crate) fn of_word(word: &[u8], other: OtherTtlOption) -> Option<Self> {
         let (name, option) = match other {
-            Other::KeepTtl => ("KEEPTTL", TtlOption::Keep),
-            Other::Persist => ("PERSIST", TtlOption::Persist),
+            OtherTtlOption::KeepTtl => ("KEEPTTL", TtlOption::Keep),
+            OtherTtlOption::Persist => ("PERSIST", TtlOption::Persist),
         };
         if is_word(word, name) {
             return Some(option);
@@ -240,7 +240,7 @@ impl<'a> TtlOption<Amount<'a>> {
     ///
     /// # Errors
     /// [`Error::Syntax`] when the word is not an option, or lacks its amount.
-    pub(crate) fn read(word: &[u8], other: Other, args: &mut Args<'a>) -> Result<Self> {
+    pub(crate) fn read(word: &[u8], other: OtherTtlOption, args: &mut Args<'a>) -> Result<Self> {
         let option = TtlOption::of_word(word, other).ok_or(Error::Syntax)?;
         option.with_time(|unit| Ok(Amount { unit, number: args.bytes()? }))
     }

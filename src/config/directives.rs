@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::acl::{Declared, RuleError};
+use crate::acl::{DeclaredUser, RuleError};
 use crate::config::kind::{bytes_to_os, os_to_bytes};
 use crate::glob::Pattern;
 use crate::spec::{CommandTable, Renames};
@@ -20,7 +20,7 @@ pub struct Directives {
     /// The renamed commands (`rename-command`).
     pub renames: Renames,
     /// The users (`user`), in order.
-    pub users: Vec<Declared>,
+    pub users: Vec<DeclaredUser>,
     /// The modules to load (`loadmodule`): for each the path and the arguments.
     pub modules: Vec<Vec<Vec<u8>>>,
     /// The settings of modules, by name; such names contain a dot.
@@ -70,7 +70,7 @@ impl Directives {
         if self.users.iter().any(|user| words.first() == Some(&user.name)) {
             return Err(refused(&words[0], RuleError::DuplicateUser));
         }
-        let declared = Declared::read(commands, words, all_channels)
+        let declared = DeclaredUser::read(commands, words, all_channels)
             .map_err(|(error, at)| refused(at.checked_sub(1).map_or(b"user", |at| &words[at]), error))?;
         self.users.push(declared);
         Ok(())

@@ -51,7 +51,7 @@ pub use settings::{ChangeTime, Config, Setting};
 pub(crate) use warnings::{refusal, start_warnings};
 pub(crate) use words::SettingOrigin;
 
-use crate::acl::{Setup, UserFile};
+use crate::acl::{UserFile, UserSettings};
 use crate::glob::Pattern;
 use crate::store::{PackedLimit, StreamLimit};
 use crate::text::Dialect;
@@ -224,8 +224,8 @@ impl Config {
     }
 
     /// Returns the settings about users.
-    pub fn users(&self) -> Setup<'_> {
-        Setup {
+    pub fn users(&self) -> UserSettings<'_> {
+        UserSettings {
             requirepass: self.requirepass.as_deref(),
             declared: &self.directives.users,
             file: self.user_file(),

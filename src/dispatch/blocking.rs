@@ -24,13 +24,13 @@ impl Call<'_> {
     /// and holds a value of type `K`, the handler is called again, and replies if it can. At `until_ms`, in monotonic
     /// milliseconds, and at once in a nested call, `on_timeout` writes the reply.
     pub fn block_on_keys<K: DataType>(&mut self, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
-        self.block(until_ms, Box::new(on_timeout), Some(Repetition::new(K::TYPE)));
+        self.block(until_ms, Box::new(on_timeout), Some(BlockedRetry::new(K::TYPE)));
     }
 
-    /// Blocks the client like [`Call::block_on_keys`]; `repetition` says when and with which request its call is made
+    /// Blocks the client like [`Call::block_on_keys`]; `retry` says when and with which request its call is made
     /// again.
-    pub(crate) fn block_and_repeat(&mut self, repetition: Repetition, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
-        self.block(until_ms, Box::new(on_timeout), Some(repetition));
+    pub(crate) fn block_and_repeat(&mut self, retry: BlockedRetry, until_ms: u64, on_timeout: fn(&mut Reply<'_>)) {
+        self.block(until_ms, Box::new(on_timeout), Some(retry));
     }
 
     /// Queues the client for the locks that its keys are, at a reserved place or, with the number 0, at the end. The
@@ -42,19 +42,19 @@ impl Call<'_> {
         until_ms: u64,
         on_timeout: impl Fn(&mut Reply<'_>) + Send + 'static,
     ) {
-        let repetition = Repetition { lock: Some(place), ..Repetition::new(Str::TYPE) };
-        self.block(until_ms, Box::new(on_timeout), Some(repetition));
+        let retry = BlockedRetry { lock: Some(place), ..BlockedRetry::new(Str::TYPE) };
+        self.block(until_ms, Box::new(on_timeout), Some(retry));
     }
 
-    fn block(&mut self, until_ms: u64, on_timeout: OnTimeout, repetition: Option<Repetition>) {
+    fn block(&mut self, until_ms: u64, on_timeout: OnTimeout, retry: Option<BlockedRetry>) {
         if self.is_retry() {
-            let retry_at_ms = repetition.map_or(NEVER, |repetition| repetition.retry_at_ms);
+            let retry_at_ms = retry.map_or(NEVER, |retry| retry.retry_at_ms);
             return self.mode.leave(Next::StayBlocked { retry_at_ms });
         }
         if !self.mode.may_block() {
             return on_timeout(&mut self.reply);
         }
-        let suspended = self.suspend(until_ms, on_timeout, repetition);
+        let suspended = self.suspend(until_ms, on_timeout, retry);
         self.timer.report_next();
         match &mut self.mode {
             // The keys are copies: a change of the real ones does not reach their queues.
@@ -68,26 +68,26 @@ impl Call<'_> {
 
     /// Blocks the client. It is to join the queues of its keys under the same lock under which the keys were read, so
     /// that no change is missed.
-    fn suspend(&mut self, until_ms: u64, on_timeout: OnTimeout, repetition: Option<Repetition>) -> Suspended {
+    fn suspend(&mut self, until_ms: u64, on_timeout: OnTimeout, retry: Option<BlockedRetry>) -> Suspended {
         let (command, request) = (self.command, self.args.request());
         let spent_ns = self.timer.ns_since(self.timer.begin());
         let shown = Arc::new(request.to_owned());
         let store = &self.namespace.store;
-        let keys: Box<[(u64, usize)]> = if repetition.is_some() {
+        let keys: Box<[(u64, usize)]> = if retry.is_some() {
             let is_awaited = |(_, flags): &(usize, KeyFlags)| flags & INSERT == 0;
             let awaited = command.keys_of(request).filter(is_awaited);
             awaited.map(|(position, _)| (store.hash(request.arg(position)), position)).collect()
         } else {
             Box::default()
         };
-        let mut place = repetition.as_ref().map(|Repetition { awaited, wake_on_delete, lock, .. }| match lock {
+        let mut place = retry.as_ref().map(|BlockedRetry { awaited, wake_on_delete, lock, .. }| match lock {
             Some(place) => BlockedOn::LockQueue(*place),
             None => BlockedOn::Queue { awaited: *awaited, wake_on_delete: *wake_on_delete },
         });
         let mut caller = self.caller.clone();
         caller.staged = None; // the repeated call is staged anew
-        let blocking = match repetition {
-            Some(Repetition { request: other, wake_on_delete, lock, retry_at_ms, .. }) => {
+        let blocking = match retry {
+            Some(BlockedRetry { request: other, wake_on_delete, lock, retry_at_ms, .. }) => {
                 Blocking::Keys(Box::new(BlockedCall {
                     command,
                     request: other.map_or_else(|| shown.clone(), Arc::new),
@@ -116,7 +116,7 @@ impl Call<'_> {
 }
 
 /// Conditions and request for making a blocked call again.
-pub(crate) struct Repetition {
+pub(crate) struct BlockedRetry {
     /// Request to be made instead of the present one; it names the same keys.
     pub(crate) request: Option<OwnedRequest>,
     /// Type of the value that a key must hold.
@@ -129,11 +129,11 @@ pub(crate) struct Repetition {
     pub(crate) lock: Option<QueuePlace>,
 }
 
-impl Repetition {
-    /// Creates the repetition of a call that is made again when one of its keys has changed and holds a value of this
+impl BlockedRetry {
+    /// Creates the retry of a call that is made again when one of its keys has changed and holds a value of this
     /// type.
     pub(crate) fn new(awaited: Type) -> Self {
-        Repetition { request: None, awaited, wake_on_delete: false, retry_at_ms: NEVER, lock: None }
+        BlockedRetry { request: None, awaited, wake_on_delete: false, retry_at_ms: NEVER, lock: None }
     }
 }
 

@@ -10,7 +10,7 @@
 //! every command in random states.
 
 use crate::client::caller::Caller;
-use crate::client::pause::Held;
+use crate::client::pause::PauseScope;
 use crate::client::session::{Client, Session};
 use crate::config::Config;
 use crate::dispatch::declared::{keys_of, needs_all_keys};
@@ -423,8 +423,8 @@ fn pause(call: &Admission<'_>) -> Option<Obstacle> {
         declares_writes(call.namespace, command, request, WRITE | MAY_REPLICATE)
     };
     let is_held = match call.namespace.restrictions.pause.in_force(call.now)?.0 {
-        Held::Everything => true,
-        Held::Writes => call.executes(may_write),
+        PauseScope::Everything => true,
+        PauseScope::Writes => call.executes(may_write),
     };
     is_held.then_some(Obstacle::Paused)
 }

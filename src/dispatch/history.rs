@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::{AllCommandStats, CallTimer};
 use crate::store::{Classes, Cx, GateGuard, LockHolder, Origin, View};
-use crate::test_mode::{Former, ScriptTexts, TestMode};
+use crate::test_mode::{PreviousState, ScriptTexts, TestMode};
 use crate::time::clock::Now;
 
 /// Brings the images of keys up to date, and starts a new record of changes.
@@ -137,7 +137,7 @@ fn forgotten(remembered: usize) -> Error {
 }
 
 /// Restores a former state.
-fn go_back(call: &mut Call<'_>, former: Former) -> Result<()> {
+fn go_back(call: &mut Call<'_>, former: PreviousState) -> Result<()> {
     let namespace = call.namespace;
     let result = set_libraries(namespace, &former.libraries);
     for (db, key, image) in former.before.iter() {

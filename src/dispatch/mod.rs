@@ -28,6 +28,6 @@ pub(crate) mod visit;
 mod wait;
 
 pub(crate) use args::Args;
-pub(crate) use blocking::Repetition;
+pub(crate) use blocking::BlockedRetry;
 pub(crate) use call::{Call, Command, Continuation, Env, Handlers, Next};
 pub(crate) use wait::{BlockedRequest, Destination, NamespaceEntry, NewReplica, TimeTravel, Wait};

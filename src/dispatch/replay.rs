@@ -112,7 +112,7 @@ pub(crate) struct Replay {
 }
 
 /// Replayed write: a command, or a transaction.
-pub(crate) struct Repeated<'a> {
+pub(crate) struct ReplayedWrite<'a> {
     pub(crate) caller: &'a mut Caller,
     /// Number of bytes of the log executed so far, with this write.
     pub(crate) executed: u64,
@@ -176,7 +176,7 @@ impl Replay {
         env: Env<'_>,
         view: &mut View<'_>,
         log: &mut BytesMut,
-        mut end: impl FnMut(Repeated<'_>),
+        mut end: impl FnMut(ReplayedWrite<'_>),
     ) -> Result<(), ReplayError> {
         let mut batch = Batch::default();
         loop {
@@ -198,7 +198,7 @@ impl Replay {
                     Taken::Aside => true,
                 };
                 self.executed = self.read;
-                end(Repeated { caller: &mut self.caller, executed: self.executed, is_aside });
+                end(ReplayedWrite { caller: &mut self.caller, executed: self.executed, is_aside });
             }
             batch.recycle(log);
         }

@@ -6,8 +6,8 @@ use std::io::Read;
 use tracing::{info, warn};
 
 use crate::dispatch::texts;
-use crate::durability::load::{Adding, Duplicates};
-use crate::durability::take_over::{Received, ReplicaLoader};
+use crate::durability::load::{Duplicates, LoadRules};
+use crate::durability::take_over::{ReceivedData, ReplicaLoader};
 use crate::namespace::Namespace;
 use crate::store::{Cx, Origin, Store};
 
@@ -27,7 +27,7 @@ impl ReplicaLoader {
     ///
     /// # Errors
     /// The fault in the received data. The present data stays then.
-    pub(crate) fn swap<R: Read>(&self, received: Received<R>) -> Result<Option<usize>, String> {
+    pub(crate) fn swap<R: Read>(&self, received: ReceivedData<R>) -> Result<Option<usize>, String> {
         let namespace = &*self.worker.namespace;
         let _alone = namespace.persistence.alone_at_once();
         namespace.persistence.begin_job();
@@ -41,13 +41,13 @@ impl ReplicaLoader {
 
     fn load_beside<R: Read>(
         &self,
-        Received { content, path, id, position, term, time, .. }: Received<R>,
+        ReceivedData { content, path, id, position, term, time, .. }: ReceivedData<R>,
     ) -> Result<Option<usize>, String> {
         let namespace = &*self.worker.namespace;
         let beside = SecondStore { namespace, store: namespace.store.beside() };
         info!("MASTER <-> REPLICA sync: Loading DB in memory");
-        let adding = Adding { beside: Some(&beside.store), duplicates: Duplicates::Refuse, keeps_expired: true };
-        let swapped = self.worker.load_rdb(&path, content, None, adding).and_then(|loaded| {
+        let rules = LoadRules { beside: Some(&beside.store), duplicates: Duplicates::Refuse, keeps_expired: true };
+        let swapped = self.worker.load_rdb(&path, content, None, rules).and_then(|loaded| {
             let mut whole = namespace.store.exclusive();
             if namespace.role.term() != term {
                 return Ok(None);

@@ -149,7 +149,7 @@ impl<'n> SnapshotReceivers<'n> {
                 }
                 _ => Box::new(io::empty()),
             };
-            let rest = Rest { line: None, content, left: self.len - from, waits };
+            let rest = SyncRemainder { line: None, content, left: self.len - from, waits };
             rest.send_by_thread(consumer, self.namespace)?;
         }
         Ok(())
@@ -164,7 +164,7 @@ impl<'n> SnapshotReceivers<'n> {
         let _ = self.disk.remove(&self.path); // an open file can still be read
         for (consumer, (content, _)) in std::mem::take(&mut self.consumers).into_iter().zip(opened?) {
             let line = Some(SyncPart::File(format!("${len}\r\n").into()));
-            Rest { line, content, left: len, waits: false }.send_by_thread(consumer, self.namespace)?;
+            SyncRemainder { line, content, left: len, waits: false }.send_by_thread(consumer, self.namespace)?;
         }
         Ok(())
     }
@@ -227,7 +227,7 @@ impl<'n> SnapshotReceivers<'n> {
 }
 
 /// The rest of a synchronisation for one replica.
-struct Rest {
+struct SyncRemainder {
     /// The line before the bytes, if there is one.
     line: Option<SyncPart>,
     content: Box<dyn Read + Send>,
@@ -235,7 +235,7 @@ struct Rest {
     waits: bool,
 }
 
-impl Rest {
+impl SyncRemainder {
     /// Starts a thread that sends the rest as the replica reads it. Housekeeping disconnects a replica that does not
     /// read, which ends the thread; an error disconnects the replica, too.
     fn send_by_thread(self, Consumer { parts, name, .. }: Consumer, namespace: &Namespace) -> io::Result<()> {
@@ -250,7 +250,7 @@ impl Rest {
     }
 
     fn send(self, target: &Sender<SyncPart>) -> io::Result<()> {
-        let Rest { line, mut content, mut left, waits } = self;
+        let SyncRemainder { line, mut content, mut left, waits } = self;
         let send = |part| target.blocking_send(part).map_err(|_| gone());
         line.map_or(Ok(()), send)?;
         while left > 0 {

@@ -54,7 +54,7 @@ pub(super) enum Duplicates {
 
 /// Rules for adding the keys of a file.
 #[derive(Clone, Copy)]
-pub(super) struct Adding<'s> {
+pub(super) struct LoadRules<'s> {
     /// The target store, if it is not that of the namespace. The libraries of functions are not added then.
     pub(super) beside: Option<&'s Store>,
     pub(super) duplicates: Duplicates,
@@ -100,7 +100,7 @@ impl FilesWorker {
         self.begin_loading(len);
         let begun = self.namespace.clock.now();
         let keeps_expired = self.namespace.role.is_replica(); // the primary deletes expired keys
-        let content = self.load_rdb(&path, file, Some(len), Adding { beside: None, duplicates, keeps_expired })?;
+        let content = self.load_rdb(&path, file, Some(len), LoadRules { beside: None, duplicates, keeps_expired })?;
         self.continue_time(content.cut_at.as_ref());
         info!("DB loaded from disk: {:.3} seconds", self.seconds_since(begun));
         // The process that wrote the file may have ended before it was durable, and clients must not see data that a
@@ -135,10 +135,10 @@ impl FilesWorker {
         path: &Path,
         file: R,
         len: Option<u64>,
-        adding: Adding<'_>,
+        rules: LoadRules<'_>,
     ) -> Result<RdbContent<impl Read + use<R>>, String> {
         let namespace = &*self.namespace;
-        let store = adding.beside.unwrap_or(&namespace.store);
+        let store = rules.beside.unwrap_or(&namespace.store);
         let (config, now) = (namespace.settings.current(), namespace.clock.now());
         let options =
             ReadOptions { limits: config.limits(), hasher: namespace.store.hasher(), checks: config.rdbchecksum };
@@ -150,7 +150,7 @@ impl FilesWorker {
         let added = thread::scope(|scope| {
             let (send, batches) = mpsc::sync_channel(BATCHES_AHEAD);
             let (loaded, is_followed) = (LoadedKeys::default(), self.log.is_some());
-            let add = move || KeyAdder { namespace, store, now, rules: adding, is_followed, loaded }.add_all(batches);
+            let add = move || KeyAdder { namespace, store, now, rules, is_followed, loaded }.add_all(batches);
             let thread = thread::Builder::new().name("load".into()).spawn_scoped(scope, add);
             let thread = thread.map_err(|cause| system_text(&cause))?;
             let read = self.read_all(&mut content, &mut reader, &send, (store, config.databases));
@@ -162,8 +162,8 @@ impl FilesWorker {
         let loaded = added.map_err(|reason| named(&reason))?;
         let (LoadedKeys { keys, expired }, empty) = (loaded, content.empty);
         info!("Done loading RDB, keys loaded: {keys}, keys expired: {expired}, empty keys skipped: {empty}.");
-        if !content.libraries.is_empty() && adding.beside.is_none() {
-            let added = texts::add_libraries(namespace, &content.libraries, adding.duplicates == Duplicates::Replace);
+        if !content.libraries.is_empty() && rules.beside.is_none() {
+            let added = texts::add_libraries(namespace, &content.libraries, rules.duplicates == Duplicates::Replace);
             added.map_err(|error| named(&String::from_utf8_lossy(&error.wire_text())))?;
         }
         let end = reader.offset();
@@ -321,7 +321,7 @@ struct KeyAdder<'n> {
     namespace: &'n Namespace,
     store: &'n Store,
     now: Now,
-    rules: Adding<'n>,
+    rules: LoadRules<'n>,
     /// True if replicas or the append-only file may have the same keys, and so have to be told of a deleted one: an
     /// expired key is added then, and deleted by the sweeper, which logs that.
     is_followed: bool,

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use crate::client::outbox::EVICTED;
 use crate::durability::log_load::LoadedLog;
-use crate::durability::save::Saved;
+use crate::durability::save::SavedSnapshot;
 use crate::durability::worker::{FilesWorker, LogFile, annotations};
 use crate::namespace::files::SaveFailure;
 use crate::persist::aof::{
@@ -217,7 +217,7 @@ impl FilesWorker {
     }
 
     /// Writes the present data as the base of the append-only file.
-    pub(super) fn rewrite(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
+    pub(super) fn rewrite(&mut self, order: Option<Order>, begun: Now) -> Result<SavedSnapshot, String> {
         let Some(log) = &self.log else { return self.write_base_alone(order, begun) };
         if log.root != self.namespace.settings.current().dir {
             return self.move_log(order, begun);
@@ -249,7 +249,7 @@ impl FilesWorker {
 
     /// Continues in the directory that the settings now name, with the present data as the base there. The former file
     /// is written until that base exists, and stays where it is, as in Redis.
-    fn move_log(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
+    fn move_log(&mut self, order: Option<Order>, begun: Now) -> Result<SavedSnapshot, String> {
         let dir = self.open_log_dir()?;
         let cut = self.namespace.persistence.read(|figures| figures.log.as_ref().map_or(0, |log| log.cut));
         let reader = self.namespace.read_log(ReaderPurpose::File);
@@ -270,7 +270,7 @@ impl FilesWorker {
     }
 
     /// Writes the base of a file without increments, while appendonly is off.
-    fn write_base_alone(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
+    fn write_base_alone(&mut self, order: Option<Order>, begun: Now) -> Result<SavedSnapshot, String> {
         let dir = self.open_log_dir()?;
         let path = dir.temporary_base();
         let written = self.write_file(&path, (Job::Rewrite, order), begun, || {}).map_err(|cause| system_text(&cause));

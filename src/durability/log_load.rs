@@ -11,7 +11,7 @@ use tracing::{info, warn};
 use crate::dispatch::Env;
 use crate::dispatch::replay::{Replay, ReplayError};
 use crate::durability::deadlines::ClockSteps;
-use crate::durability::load::{Adding, Duplicates, RdbContent};
+use crate::durability::load::{Duplicates, LoadRules, RdbContent};
 use crate::durability::progress::LoadProgress;
 use crate::durability::worker::FilesWorker;
 use crate::namespace::history::HistoryPosition;
@@ -121,8 +121,8 @@ impl FilesWorker {
         if !is_snapshot {
             return self.replay(part, SegmentReader::new(whole, len), (0, len, read), steps, place);
         }
-        let adding = Adding { beside: None, duplicates: Duplicates::Refuse, keeps_expired: true };
-        let content = self.load_rdb(&part.path, whole, Some(len), adding)?;
+        let rules = LoadRules { beside: None, duplicates: Duplicates::Refuse, keeps_expired: true };
+        let content = self.load_rdb(&part.path, whole, Some(len), rules)?;
         let RdbContent { cut_at, end, rest, .. } = content;
         *place = content.place;
         match cut_at {

@@ -38,7 +38,7 @@ use crate::store::{Cx, Origin};
 
 pub(crate) use full_sync::copy;
 pub(crate) use save::unfinished;
-pub(crate) use take_over::{Received, ReplicaLoader};
+pub(crate) use take_over::{ReceivedData, ReplicaLoader};
 
 /// Time for which clients wait for the first load before they are answered that it is in progress.
 const LOADING_HIDDEN: Duration = Duration::from_millis(100);
@@ -55,13 +55,13 @@ pub(crate) struct Files {
 
 /// The load at the start, for the tasks that accept connections.
 #[derive(Clone)]
-pub(crate) struct FirstLoad {
+pub(crate) struct InitialLoad {
     namespace: Arc<Namespace>,
     /// Closed at the end of the load.
     end: watch::Receiver<()>,
 }
 
-impl FirstLoad {
+impl InitialLoad {
     /// Waits until clients can be served: the data is loaded, or the load takes longer than clients should wait, so
     /// that they get an error. Without data to load, clients never get one.
     pub(crate) async fn wait_shortly(&self) {
@@ -121,8 +121,8 @@ pub(crate) fn start(
 }
 
 impl Files {
-    pub(crate) fn opening(&self) -> FirstLoad {
-        FirstLoad { namespace: self.namespace.clone(), end: self.first_load.clone() }
+    pub(crate) fn opening(&self) -> InitialLoad {
+        InitialLoad { namespace: self.namespace.clone(), end: self.first_load.clone() }
     }
 
     /// Ends the thread once all logged records are written, and waits for that.

@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use crate::client::replica::{LaggingReplica, SyncPart, WaitingReplica};
 use crate::durability::consumers::gone;
 use crate::durability::worker::FilesWorker;
-use crate::namespace::history::Ids;
+use crate::namespace::history::ReplicationIds;
 use crate::persist::aof::{HistoryId, LogRange, WrittenFiles, read_range};
 use crate::persist::disk::Disk;
 use crate::text::system_text;
@@ -104,7 +104,12 @@ impl FilesWorker {
 }
 
 /// Calls `act` with the part of the log between two positions; `aside` replaces commands that are in no file.
-fn with_range<T>(ids: &Ids, (from, to): (u64, u64), aside: &[u8], act: impl FnOnce(&LogRange<'_>) -> T) -> T {
+fn with_range<T>(
+    ids: &ReplicationIds,
+    (from, to): (u64, u64),
+    aside: &[u8],
+    act: impl FnOnce(&LogRange<'_>) -> T,
+) -> T {
     let is_of_history = |id: &HistoryId, end: u64| ids.has(id, end);
     act(&LogRange { from, to, is_of_history: &is_of_history, aside })
 }
@@ -113,7 +118,7 @@ fn with_range<T>(ids: &Ids, (from, to): (u64, u64), aside: &[u8], act: impl FnOn
 /// ends the function.
 fn send_range(
     disk: &dyn Disk,
-    (ids, aside): (&Ids, &[u8]),
+    (ids, aside): (&ReplicationIds, &[u8]),
     files: &WrittenFiles,
     LaggingReplica { waiting: WaitingReplica { replica, parts, .. }, position, reader }: LaggingReplica,
     name: &str,

@@ -36,7 +36,7 @@ pub(super) const HISTORY: &[u8] = b"repl-id";
 pub(super) const POSITION: &[u8] = b"repl-offset";
 
 /// A written snapshot.
-pub(super) struct Saved {
+pub(super) struct SavedSnapshot {
     pub(super) written: WrittenSnapshot,
     /// Number of changes at the cut.
     pub(super) changes: u64,
@@ -81,7 +81,7 @@ impl FilesWorker {
             }
         });
         match &saved {
-            Ok(Saved { written, .. }) => {
+            Ok(SavedSnapshot { written, .. }) => {
                 let (len, former) = (written.len, written.former_len);
                 if job == Job::Save {
                     info!("DB saved on disk: {len} bytes, of them {former} of keys changed meanwhile");
@@ -101,7 +101,7 @@ impl FilesWorker {
     }
 
     /// Writes the snapshot file.
-    pub(super) fn save(&mut self, order: Option<Order>, begun: Now) -> Result<Saved, String> {
+    pub(super) fn save(&mut self, order: Option<Order>, begun: Now) -> Result<SavedSnapshot, String> {
         let config = self.namespace.settings.current();
         let Some(name) = &config.dbfilename else {
             return Err("no file is set to save to (dbfilename)".into());
@@ -127,7 +127,7 @@ impl FilesWorker {
         (job, order): (Job, Option<Order>),
         begun: Now,
         at_cut: impl FnOnce(),
-    ) -> io::Result<Saved> {
+    ) -> io::Result<SavedSnapshot> {
         let namespace = &*self.namespace;
         let config = namespace.settings.current();
         let output = namespace.persistence.begin_file(|| self.disk.create(path))?;
@@ -188,7 +188,7 @@ impl FilesWorker {
             self.disk.update(path)?.write_at(&header, 0)?;
         }
         output.sync_data()?;
-        Ok(Saved { written, changes: sum.changes, is_rdb: matches!(options.form, SnapshotForm::File(..)) })
+        Ok(SavedSnapshot { written, changes: sum.changes, is_rdb: matches!(options.form, SnapshotForm::File(..)) })
     }
 }
 

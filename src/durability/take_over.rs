@@ -9,7 +9,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use crate::dispatch::{Handlers, texts};
-use crate::durability::load::{Adding, Duplicates};
+use crate::durability::load::{Duplicates, LoadRules};
 use crate::durability::save_points::SaveSchedule;
 use crate::durability::worker::FilesWorker;
 use crate::namespace::Namespace;
@@ -24,7 +24,7 @@ pub(crate) struct ReplicaLoader {
 }
 
 /// The data of a primary, at a position in its log.
-pub(crate) struct Received<R> {
+pub(crate) struct ReceivedData<R> {
     pub(crate) content: R,
     /// Length of the file; `None` if it is not known before the end.
     pub(crate) len: Option<u64>,
@@ -77,7 +77,7 @@ impl ReplicaLoader {
     ///
     /// # Errors
     /// The fault in the file. There is no data then.
-    pub(crate) fn replace<R: Read>(&self, received: Received<R>) -> Result<Option<usize>, String> {
+    pub(crate) fn replace<R: Read>(&self, received: ReceivedData<R>) -> Result<Option<usize>, String> {
         let namespace = &*self.worker.namespace;
         let _alone = namespace.persistence.alone_at_once();
         namespace.persistence.begin_job();
@@ -101,16 +101,16 @@ impl ReplicaLoader {
 
     fn load<R: Read>(
         &self,
-        Received { content, path, id, position, term, time, .. }: Received<R>,
+        ReceivedData { content, path, id, position, term, time, .. }: ReceivedData<R>,
     ) -> Result<Option<usize>, String> {
         let namespace = &*self.worker.namespace;
         info!("MASTER <-> REPLICA sync: Flushing old data");
         self.clear();
         namespace.begin_time(time);
         info!("MASTER <-> REPLICA sync: Loading DB in memory");
-        let adding = Adding { beside: None, duplicates: Duplicates::Refuse, keeps_expired: true };
+        let rules = LoadRules { beside: None, duplicates: Duplicates::Refuse, keeps_expired: true };
         // Nothing is allocated for a length that the primary claims.
-        let loaded = self.worker.load_rdb(&path, content, None, adding)?;
+        let loaded = self.worker.load_rdb(&path, content, None, rules)?;
         let db = loaded.stream_db;
         let _held = namespace.store.exclusive();
         if namespace.role.term() != term {

@@ -83,7 +83,7 @@ impl ClusterFailure {
 
 /// A change reported by the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum ReportedChange {
     /// A name has a value.
     Put(NamedValue),
     /// A name was removed.
@@ -94,5 +94,5 @@ pub(super) enum News {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RevisionChanges {
     pub(super) revision: Revision,
-    pub(super) news: Vec<News>,
+    pub(super) news: Vec<ReportedChange>,
 }

@@ -13,7 +13,7 @@ use crate::engine::locks::{FENCES_OF_A_REVISION, fence_of};
 use crate::engine::names::{EtcdName, KeyName, NamePrefix};
 use crate::engine::pending::PendingWork;
 use crate::engine::reads::Reads;
-use crate::engine::stage::{Changed, Cleared};
+use crate::engine::stage::{ChangedKey, Cleared};
 use crate::engine::stored::{StoredKey, StoredRecord, StoredWaiter};
 use crate::error::Error;
 use crate::resp::{Mark, Output};
@@ -64,7 +64,7 @@ pub(super) struct CallGroup {
     pub(super) tests: Vec<(KeyName, Revision)>,
     /// The databases that the calls have emptied, before their other changes.
     pub(super) cleared: Cleared,
-    pub(super) changed: Vec<Changed>,
+    pub(super) changed: Vec<ChangedKey>,
     pub(super) record: StoredRecord,
     /// Reads of clients that are to be told of changes.
     pub(super) reads: Vec<Reads>,
@@ -103,7 +103,7 @@ impl CallGroup {
     /// Returns the reason for which the cluster does not accept the changes, if it does not.
     pub(super) fn fault(&self, value_max: usize) -> Option<Error> {
         let (mut size, mut largest, mut puts) = (self.record.encoded_len(), 0, 0);
-        for Changed { key, value, has_field_ttl } in &self.changed {
+        for ChangedKey { key, value, has_field_ttl } in &self.changed {
             if *has_field_ttl {
                 return Some(Error::FieldTtlOnEngine);
             }
@@ -140,7 +140,7 @@ impl CallGroup {
             at.is_ok_and(|at| self.tests[at].1 != 0)
         };
         let mut puts: Vec<Vec<u8>> = Vec::new();
-        let change = |changed: &Changed| match &changed.value {
+        let change = |changed: &ChangedKey| match &changed.value {
             Some((stored, _)) => {
                 puts.push(name(&changed.key));
                 Some(ClusterChange::Put(name(&changed.key), stored.encode_to_vec()))

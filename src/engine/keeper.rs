@@ -27,7 +27,7 @@ const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(3);
 /// Interval of attempts to close connections while the lease may be over.
 const CLOSE_EVERY_MS: u64 = 100;
 
-pub(super) struct Keeper {
+pub(super) struct LeaseKeeper {
     pub(super) namespace: Arc<Namespace>,
     pub(super) cluster: Cluster,
     pub(super) prefix: NamePrefix,
@@ -37,7 +37,7 @@ pub(super) struct Keeper {
     pub(super) granted: Cell<Option<i64>>,
 }
 
-impl Keeper {
+impl LeaseKeeper {
     /// Starts the thread. It registers the process at each request, and ends when the channel of requests is closed.
     pub(super) fn start(self, asked: mpsc::UnboundedReceiver<()>) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

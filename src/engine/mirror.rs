@@ -8,7 +8,7 @@ use std::sync::Arc;
 use prost::Message as _;
 use tracing::warn;
 
-use crate::engine::cluster::{NamedValue, News, Revision, RevisionChanges};
+use crate::engine::cluster::{NamedValue, ReportedChange, Revision, RevisionChanges};
 use crate::engine::known_locks::KnownLocks;
 use crate::engine::locks::LockState;
 use crate::engine::names::{EtcdName, KeyName, NamePrefix};
@@ -174,21 +174,21 @@ impl Mirror {
         let (mut changes, mut record, mut writer, mut dead) = (Vec::new(), None, None, None);
         for news in step.news {
             let name = match &news {
-                News::Put(pair) => self.prefix.parse(&pair.name),
-                News::Deleted(name) => self.prefix.parse(name),
+                ReportedChange::Put(pair) => self.prefix.parse(&pair.name),
+                ReportedChange::Deleted(name) => self.prefix.parse(name),
             };
             match (name, news) {
-                (Some(EtcdName::Key(key)), News::Put(pair)) => changes.push((key, Some(pair))),
-                (Some(EtcdName::Key(key)), News::Deleted(_)) => changes.push((key, None)),
-                (Some(EtcdName::Lane(process, _)), News::Put(pair)) => {
+                (Some(EtcdName::Key(key)), ReportedChange::Put(pair)) => changes.push((key, Some(pair))),
+                (Some(EtcdName::Key(key)), ReportedChange::Deleted(_)) => changes.push((key, None)),
+                (Some(EtcdName::Lane(process, _)), ReportedChange::Put(pair)) => {
                     writer = Some(process);
                     record = StoredRecord::decode(&pair.value[..]).inspect_err(|error| warn!("{error}")).ok();
                 }
-                (Some(EtcdName::Process(process)), News::Deleted(_)) => dead = Some(process),
-                (Some(EtcdName::Turn(process, key)), News::Deleted(_)) => {
+                (Some(EtcdName::Process(process)), ReportedChange::Deleted(_)) => dead = Some(process),
+                (Some(EtcdName::Turn(process, key)), ReportedChange::Deleted(_)) => {
                     self.turns.remove(process, &key, now.mono_ms())
                 }
-                (Some(name), News::Put(pair)) => self.follow(&name, &pair),
+                (Some(name), ReportedChange::Put(pair)) => self.follow(&name, &pair),
                 _ => {}
             }
         }

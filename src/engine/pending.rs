@@ -8,7 +8,7 @@ use crate::client::engine::{StagedCall, StagedOutcome};
 use crate::client::registry::{ClientWait, Unblocked};
 use crate::engine::cluster::Revision;
 use crate::engine::names::KeyName;
-use crate::engine::queue::Keyed;
+use crate::engine::queue::HasKeys;
 use crate::engine::stored::StoredWait;
 use crate::error::Result;
 use crate::resp::Output;
@@ -22,14 +22,14 @@ pub(super) enum WorkItem {
     /// A due key is deleted.
     Expire,
     /// A client leaves the queue for a lock.
-    Leave(Leave),
+    Leave(QueueRemoval),
     /// The session of a client, to which locks are bound, or its process has ended: the process, and the client's ID
     /// there.
     EndSession(u64, u64),
 }
 
 /// Removal of a client from the queue for a lock.
-pub(super) struct Leave {
+pub(super) struct QueueRemoval {
     pub(super) wait: StoredWait,
     /// Signalled when the client has left the queue.
     pub(super) done: Option<oneshot::Sender<()>>,
@@ -37,10 +37,10 @@ pub(super) struct Leave {
     pub(super) answer: Option<(Arc<ClientWait>, Output)>,
 }
 
-impl Leave {
+impl QueueRemoval {
     /// Creates the removal of a wait, without a receiver of the outcome.
     pub(super) fn of(wait: StoredWait) -> Self {
-        Leave { wait, done: None, answer: None }
+        QueueRemoval { wait, done: None, answer: None }
     }
 
     /// Signals the end of the removal to its receivers.
@@ -75,7 +75,7 @@ impl PendingWork {
     }
 }
 
-impl Keyed for PendingWork {
+impl HasKeys for PendingWork {
     fn keys(&self) -> &[KeyName] {
         &self.keys
     }

@@ -13,7 +13,7 @@ pub(super) const CALLS_MAX: usize = 64;
 pub(super) const KEYS_MAX: usize = 100;
 
 /// Queued work with keys.
-pub(super) trait Keyed {
+pub(super) trait HasKeys {
     /// Returns the keys, each once and in order.
     fn keys(&self) -> &[KeyName];
 }
@@ -30,7 +30,7 @@ impl<C> Default for CallQueue<C> {
     }
 }
 
-impl<C: Keyed> CallQueue<C> {
+impl<C: HasKeys> CallQueue<C> {
     pub(super) fn push(&mut self, call: C) {
         self.waiting.push_back(call);
     }
@@ -99,7 +99,7 @@ mod tests {
 
     struct Named(&'static str, Vec<KeyName>);
 
-    impl Keyed for Named {
+    impl HasKeys for Named {
         fn keys(&self) -> &[KeyName] {
             &self.1
         }

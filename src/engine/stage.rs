@@ -169,7 +169,7 @@ pub(super) struct Copy {
 pub(super) struct StageOutcome {
     /// The databases that were emptied, before any of the other changes.
     pub(super) cleared: Cleared,
-    pub(super) changed: Vec<Changed>,
+    pub(super) changed: Vec<ChangedKey>,
     /// The keyspace events, in order.
     pub(super) events: Vec<StoredEvent>,
     /// The locks that were lost.
@@ -198,7 +198,7 @@ impl Cleared {
 }
 
 /// A key that was changed on a stage.
-pub(super) struct Changed {
+pub(super) struct ChangedKey {
     pub(super) key: KeyName,
     /// The new value, with its TTL; `None` if the key was deleted.
     pub(super) value: Option<(StoredKey, Option<CountedTtl>)>,
@@ -424,7 +424,7 @@ impl Stage {
                 }
                 (stored, ttl)
             });
-            Changed { key, value, has_field_ttl }
+            ChangedKey { key, value, has_field_ttl }
         });
         let changed = changed.collect();
         drop(hold);

@@ -18,7 +18,7 @@ use crate::engine::cluster::{ClusterChange, ClusterFailure, ClusterTransaction, 
 use crate::engine::core::Core;
 use crate::engine::driver::{Driver, DriverInput, Handle};
 use crate::engine::etcd::{Cluster, REQUEST_TIMEOUT};
-use crate::engine::keeper::Keeper;
+use crate::engine::keeper::LeaseKeeper;
 use crate::engine::load::read_all;
 use crate::engine::locks::FENCES_OF_A_REVISION;
 use crate::engine::mirror::Mirror;
@@ -101,7 +101,7 @@ fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> io::Result<
     let granted = Cell::new(None);
     let (lease, kept) = (core.mirror.locks.lease.clone(), Cluster::new(&urls, access(&config)?, Arc::default()));
     let (namespace_of, prefix_of) = (namespace.clone(), prefix.clone());
-    Keeper { namespace: namespace_of, cluster: kept, prefix: prefix_of, lease, tell: tell.clone(), granted }
+    LeaseKeeper { namespace: namespace_of, cluster: kept, prefix: prefix_of, lease, tell: tell.clone(), granted }
         .start(asked)?;
     let driver = Driver::new(core, cluster, prefix, (tell.clone(), inputs), keeper);
     let patience = Duration::from_millis(config.etcd_timeout_ms);

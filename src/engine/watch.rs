@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::engine::api::messages::{EventType, WatchCreateRequest, WatchEvent, WatchRequest, WatchUnion};
-use crate::engine::cluster::{News, Revision, RevisionChanges};
+use crate::engine::cluster::{ReportedChange, Revision, RevisionChanges};
 use crate::engine::etcd::{Cluster, pair, revision};
 use crate::engine::names::{NamePrefix, range_end};
 
@@ -108,8 +108,8 @@ fn steps(events: Vec<WatchEvent>) -> Vec<RevisionChanges> {
         let Some(found) = event.kv else { continue };
         let revision = found.mod_revision;
         let news = match kind {
-            EventType::Delete => News::Deleted(found.key),
-            EventType::Put => News::Put(pair(found)),
+            EventType::Delete => ReportedChange::Deleted(found.key),
+            EventType::Put => ReportedChange::Put(pair(found)),
         };
         match steps.last_mut().filter(|step| step.revision == revision) {
             Some(step) => step.news.push(news),

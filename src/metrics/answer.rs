@@ -22,7 +22,7 @@ use crate::client::info::Peer;
 use crate::metrics::auth::{METRICS, PAGE, PageVisitor, Refusal, releaser};
 use crate::metrics::exposition::{self, ExpositionFormat};
 use crate::metrics::page::HTML;
-use crate::metrics::release::{self, Unreleased};
+use crate::metrics::release::{self, ReleaseError};
 use crate::metrics::sites::{is_link, is_of_other_page};
 use crate::metrics::{Body, Metrics};
 
@@ -69,8 +69,8 @@ impl Metrics {
         match self.release(request, body, visit.peer.clone()).await {
             Ok(()) => text(StatusCode::OK, "The lock is released."),
             // A realm other than the page's: the browser asks for another user.
-            Err(Unreleased::Unknown) => unknown("keylatch release", "The user of metrics-release-user is needed."),
-            Err(Unreleased::Because(status, reason)) => text(status, reason),
+            Err(ReleaseError::Unknown) => unknown("keylatch release", "The user of metrics-release-user is needed."),
+            Err(ReleaseError::Because(status, reason)) => text(status, reason),
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) struct InfoFigures {
 
 /// Values of a page's plots for one second.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Point {
+pub(super) struct PlotPoint {
     pub(super) unix_ms: i64,
     pub(super) commands: u64,
     pub(super) memory: u64,
@@ -105,8 +105,8 @@ impl InfoFigures {
     }
 
     /// Returns the present values of the plots.
-    pub(super) fn point(&self, namespace: &Namespace) -> Point {
-        Point {
+    pub(super) fn point(&self, namespace: &Namespace) -> PlotPoint {
+        PlotPoint {
             unix_ms: namespace.clock.now().wall_ms(),
             commands: self.count("instantaneous_ops_per_sec"),
             memory: self.count("used_memory"),

@@ -40,7 +40,7 @@ pub(crate) use body::Body;
 use crate::dispatch::Handlers;
 use crate::metrics::auth::PageVisitor;
 use crate::metrics::auth_rate_limit::AuthRateLimit;
-use crate::metrics::figures::{InfoFigures, Point};
+use crate::metrics::figures::{InfoFigures, PlotPoint};
 use crate::metrics::followers::Followers;
 use crate::metrics::page::Page;
 use crate::namespace::Namespace;
@@ -55,7 +55,7 @@ pub(crate) struct Metrics {
     namespace: Arc<Namespace>,
     handlers: &'static Handlers,
     page: Page,
-    history: Mutex<VecDeque<Point>>,
+    history: Mutex<VecDeque<PlotPoint>>,
     /// Latest state, for the pages that follow.
     states: watch::Sender<Bytes>,
     followers: Arc<Followers>,

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use crate::client::caller::Caller;
 use crate::client::info::Peer;
-use crate::command::lock::holder_id::{Absence, NamedHolder};
+use crate::command::lock::holder_id::{HolderNotFound, NamedHolder};
 use crate::dispatch::visit::call_for_visitor;
 use crate::metrics::Metrics;
 use crate::metrics::auth::{Refusal, admit_to_release};
@@ -38,7 +38,7 @@ const BODY_MAX: usize = 4096;
 const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Reason for which a lock is not released.
-pub(super) enum Unreleased {
+pub(super) enum ReleaseError {
     /// Name or password of the user are missing or wrong.
     Unknown,
     /// Another reason, with its HTTP status.
@@ -64,8 +64,8 @@ impl Metrics {
         request: &Parts,
         body: Incoming,
         peer: Peer,
-    ) -> Result<(), Unreleased> {
-        let because = |status, reason: &str| Err(Unreleased::Because(status, reason.to_owned()));
+    ) -> Result<(), ReleaseError> {
+        let because = |status, reason: &str| Err(ReleaseError::Because(status, reason.to_owned()));
         let Some(body) = whole(body).await else {
             return because(StatusCode::PAYLOAD_TOO_LARGE, "The request is too long, or was cut off.");
         };
@@ -88,7 +88,7 @@ impl Metrics {
         }
     }
 
-    fn release_now(&self, mut caller: Caller, wanted: &ReleaseRequest) -> Result<(), Unreleased> {
+    fn release_now(&self, mut caller: Caller, wanted: &ReleaseRequest) -> Result<(), ReleaseError> {
         let named = NamedHolder { fence: wanted.fence, number: wanted.number };
         caller.db = wanted.db;
         let call = ("LOCK.RELEASE", &wanted.key[..]);
@@ -96,18 +96,22 @@ impl Metrics {
             call_for_visitor(&self.namespace, self.handlers, &mut caller, call, |view, key| named.token(view, key));
         let (status, reason) = match outcome {
             Ok(Ok(reply)) if reply.as_slice() == Some(b":1\r\n") => return Ok(()),
-            Ok(Ok(_) | Err(Absence::Free)) => (StatusCode::NOT_FOUND, "This lock is not held any longer.".to_owned()),
-            Ok(Err(Absence::Others)) => (StatusCode::CONFLICT, "Somebody else holds this lock by now.".to_owned()),
+            Ok(Ok(_) | Err(HolderNotFound::Free)) => {
+                (StatusCode::NOT_FOUND, "This lock is not held any longer.".to_owned())
+            }
+            Ok(Err(HolderNotFound::Others)) => {
+                (StatusCode::CONFLICT, "Somebody else holds this lock by now.".to_owned())
+            }
             Err(refused) if refused.is_forbidden => (StatusCode::FORBIDDEN, refused.line),
             Err(refused) => (StatusCode::SERVICE_UNAVAILABLE, refused.line),
         };
-        Err(Unreleased::Because(status, reason))
+        Err(ReleaseError::Because(status, reason))
     }
 }
 
-fn refused(refusal: Refusal) -> Unreleased {
+fn refused(refusal: Refusal) -> ReleaseError {
     let (status, reason) = match refusal {
-        Refusal::Unknown => return Unreleased::Unknown,
+        Refusal::Unknown => return ReleaseError::Unknown,
         Refusal::Forbidden(command) => (
             StatusCode::FORBIDDEN,
             format!("This user has no permission for '{command}'; all commands of @admin are needed."),
@@ -117,7 +121,7 @@ fn refused(refusal: Refusal) -> Unreleased {
             (StatusCode::TOO_MANY_REQUESTS, "Too many wrong passwords were tried; try again later.".to_owned())
         }
     };
-    Unreleased::Because(status, reason)
+    ReleaseError::Because(status, reason)
 }
 
 /// Reads the body of a request, unless it is too long.

@@ -9,7 +9,7 @@ use crate::dispatch::Handlers;
 use crate::dispatch::plan::find;
 use crate::metrics::auth::releaser;
 use crate::metrics::escape::{name, short_name};
-use crate::metrics::figures::{InfoFigures, Point, part};
+use crate::metrics::figures::{InfoFigures, PlotPoint, part};
 use crate::metrics::locks::{shown_handover, shown_lock};
 use crate::namespace::Namespace;
 use crate::observe::histogram::Counts;
@@ -71,8 +71,8 @@ const ENGINE_NUMBERS: &[&str] = &[
 ];
 
 /// Returns the history, as a list of values for each plot.
-pub(super) fn history(points: &VecDeque<Point>) -> Value {
-    let column = |value: fn(&Point) -> i64| points.iter().map(value).collect::<Vec<i64>>();
+pub(super) fn history(points: &VecDeque<PlotPoint>) -> Value {
+    let column = |value: fn(&PlotPoint) -> i64| points.iter().map(value).collect::<Vec<i64>>();
     json!({
         "at": column(|point| point.unix_ms),
         "commands": column(|point| point.commands as i64),

@@ -6,7 +6,7 @@
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::client::pause::Held;
+use crate::client::pause::PauseScope;
 use crate::config::HostPort;
 
 /// The failover in progress, if there is one.
@@ -51,7 +51,7 @@ pub(super) struct OngoingFailover {
     pub(super) terms: FailoverOptions,
     pub(super) stage: FailoverStage,
     /// The pause before the failover, with its end in monotonic milliseconds.
-    pub(super) paused_before: Option<(Held, u64)>,
+    pub(super) paused_before: Option<(PauseScope, u64)>,
 }
 
 impl Failover {

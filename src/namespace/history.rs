@@ -12,7 +12,7 @@ const NO_ID: &str = "0000000000000000000000000000000000000000";
 
 /// The history of a data set. All servers with its ID have the same data at the same position in the log; up to a
 /// position, so have servers with the former ID, which was that of the primary before a failover.
-pub(crate) struct History(Mutex<Ids>);
+pub(crate) struct History(Mutex<ReplicationIds>);
 
 /// A position in a history: a server with the data up to there may continue from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,14 +27,14 @@ pub(crate) struct HistoryPosition {
 
 /// The replication IDs of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ids {
+pub(crate) struct ReplicationIds {
     /// The present ID.
     pub(crate) id: String,
     /// The former ID, and the position up to which it names the same history.
     pub(crate) former: Option<(String, u64)>,
 }
 
-impl Ids {
+impl ReplicationIds {
     /// Returns true if a server that has read up to a position in the history with an ID may continue from there.
     pub(crate) fn has(&self, id: &[u8], position: u64) -> bool {
         let is_former = |(former, end): &(String, u64)| former.as_bytes().eq_ignore_ascii_case(id) && position <= *end;
@@ -52,12 +52,12 @@ impl Ids {
 
 impl Default for History {
     fn default() -> Self {
-        History(Mutex::new(Ids { id: random_hex(), former: None }))
+        History(Mutex::new(ReplicationIds { id: random_hex(), former: None }))
     }
 }
 
 impl History {
-    pub(crate) fn ids(&self) -> Ids {
+    pub(crate) fn ids(&self) -> ReplicationIds {
         self.0.lock().clone()
     }
 
@@ -68,7 +68,7 @@ impl History {
 
     /// Begins the history of another server whose data was taken over.
     pub(crate) fn adopt(&self, id: String) {
-        *self.0.lock() = Ids { id, former: None };
+        *self.0.lock() = ReplicationIds { id, former: None };
     }
 
     /// Continues under another ID from a position on: a random one, or that of the primary.

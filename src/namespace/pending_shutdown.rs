@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::pause::Held;
+use crate::client::pause::PauseScope;
 use crate::config::ShutdownOptions;
 use crate::persist::Order;
 use crate::time::clock::Now;
@@ -27,7 +27,7 @@ pub(super) struct WaitingShutdown {
     /// Cancelled if the server continues instead.
     pub(super) goes_on: CancellationToken,
     /// The pause before the shutdown, with its end in monotonic milliseconds.
-    pub(super) paused_before: Option<(Held, u64)>,
+    pub(super) paused_before: Option<(PauseScope, u64)>,
 }
 
 /// Event that a shutdown waits for.

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::client::pause::Held;
+use crate::client::pause::PauseScope;
 use crate::client::replica::{Replica, ReplicaState};
 use crate::config::ShutdownOptions;
 use crate::namespace::Namespace;
@@ -259,17 +259,17 @@ impl Namespace {
 
     /// Makes clients that write wait, as CLIENT PAUSE does, until [`Namespace::release_writes`]. Returns the pause in
     /// force before.
-    pub(super) fn hold_writes(&self) -> Option<(Held, u64)> {
+    pub(super) fn hold_writes(&self) -> Option<(PauseScope, u64)> {
         let now = self.clock.now();
         let before = self.restrictions.pause.in_force(now);
-        self.restrictions.pause.begin(Held::Writes, NEVER, now);
+        self.restrictions.pause.begin(PauseScope::Writes, NEVER, now);
         self.store.freeze(NEVER);
         self.store.renew_generation();
         before
     }
 
     /// Ends the pause of [`Namespace::hold_writes`]; the pause before it continues.
-    pub(super) fn release_writes(&self, before: Option<(Held, u64)>) {
+    pub(super) fn release_writes(&self, before: Option<(PauseScope, u64)>) {
         self.restrictions.pause.end();
         if let Some((held, until_ms)) = before {
             self.restrictions.pause.begin(held, until_ms, self.clock.now());
@@ -320,7 +320,7 @@ mod tests {
         pin!(work).as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    fn holds(namespace: &Namespace) -> Option<(Held, u64)> {
+    fn holds(namespace: &Namespace) -> Option<(PauseScope, u64)> {
         namespace.restrictions.pause.in_force(namespace.clock.now())
     }
 
@@ -328,7 +328,7 @@ mod tests {
     fn a_shutdown_waits_for_its_snapshot_and_no_client_writes_meanwhile() {
         let namespace = namespace();
         let goes_on = namespace.shut_down_after_save(ShutdownOptions::default()).expect("it is ordered");
-        assert_eq!(holds(&namespace), Some((Held::Writes, NEVER)));
+        assert_eq!(holds(&namespace), Some((PauseScope::Writes, NEVER)));
         assert!(poll(namespace.finish_shutdowns()).is_pending());
         assert!(!namespace.instance.stop.is_cancelled() && namespace.pending_shutdown.is_running());
         namespace.pending_shutdown.begun.notify_one();
@@ -341,13 +341,13 @@ mod tests {
     fn a_snapshot_that_fails_lets_the_server_go_on_unless_the_shutdown_is_forced() {
         for (options, stops) in [(ShutdownOptions::default(), false), (FORCED, true)] {
             let namespace = namespace();
-            namespace.restrictions.pause.begin(Held::Everything, 700, namespace.clock.now());
+            namespace.restrictions.pause.begin(PauseScope::Everything, 700, namespace.clock.now());
             let goes_on = namespace.shut_down_after_save(options).expect("it is ordered");
             end(&namespace, Some("No space left on device"));
             assert_eq!(poll(namespace.finish_shutdowns()).is_ready(), stops);
             assert_eq!((namespace.instance.stop.is_cancelled(), goes_on.is_cancelled()), (stops, !stops));
             if !stops {
-                assert_eq!(holds(&namespace), Some((Held::Everything, 700)), "the pause before it goes on");
+                assert_eq!(holds(&namespace), Some((PauseScope::Everything, 700)), "the pause before it goes on");
             }
         }
     }

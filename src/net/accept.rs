@@ -23,13 +23,13 @@ use crate::client::info::{ClientInfo, Peer};
 use crate::client::session::Client;
 use crate::config::{Config, SetError};
 use crate::dispatch::Handlers;
-use crate::durability::FirstLoad;
+use crate::durability::InitialLoad;
 use crate::error::Error;
 use crate::namespace::Namespace;
 use crate::net::buffers::BufferPool;
 use crate::net::connection::Connection;
 use crate::net::handshakes::Handshakes;
-use crate::net::listener::{Opened, Ports, changed_tls};
+use crate::net::listener::{ListeningPort, Ports, changed_tls};
 use crate::net::tenancy::Tenancy;
 #[cfg(feature = "tls")]
 use crate::net::tls::Acceptor;
@@ -77,7 +77,7 @@ pub(super) struct ServerShared {
     pub(super) ports: Mutex<Ports>,
     pub(super) handshakes: Arc<Handshakes>,
     /// The first load; for a short time of it, no connection is accepted.
-    pub(super) opening: FirstLoad,
+    pub(super) opening: InitialLoad,
     pub(super) tasks: TaskTracker,
     /// The accepting tasks, which are also in `tasks`.
     pub(super) accepting: TaskTracker,
@@ -104,7 +104,7 @@ impl ServerShared {
     }
 
     /// Accepts connections at an open port.
-    pub(super) fn listen(self: &Arc<Self>, opened: &mut Opened) {
+    pub(super) fn listen(self: &Arc<Self>, opened: &mut ListeningPort) {
         for listener in opened.take() {
             let (shared, acceptor, closed) = (self.clone(), opened.acceptor.clone(), opened.closed.clone());
             let accept = move || shared.clone().accept_tcp(listener.clone(), acceptor.clone(), closed.clone());

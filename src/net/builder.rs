@@ -25,7 +25,7 @@ use crate::memory::AllocatorStats;
 use crate::namespace::Namespace;
 use crate::net::accept::{ServerShared, Worker};
 use crate::net::engine::{self, Ready};
-use crate::net::listener::{Opened, Ports, bind_unix, has_plain_port};
+use crate::net::listener::{ListeningPort, Ports, bind_unix, has_plain_port};
 #[cfg(feature = "metrics")]
 use crate::net::metrics_port::MetricsPort;
 #[cfg(not(feature = "metrics"))]
@@ -241,11 +241,11 @@ impl Builder {
         let new_clock = self.config.test_mode.then(|| self.enter_test_mode());
         let acl = Acl::configured(&self.handlers.commands, &self.config.users()).map_err(io::Error::other)?;
         let plain = if has_plain_port(&self.config) {
-            Opened::plain(&self.config, self.config.port)?
+            ListeningPort::plain(&self.config, self.config.port)?
         } else {
-            Opened::default()
+            ListeningPort::default()
         };
-        let tls = Opened::tls(&self.config, self.config.tls_port)?;
+        let tls = ListeningPort::tls(&self.config, self.config.tls_port)?;
         let metrics_port = MetricsPort::open(&self.config)?;
         let unix = self.config.unixsocket.as_deref().map(|path| bind_unix(path, self.config.unixsocketperm));
         let (unix, socket_file) = unix.transpose()?.unzip();

@@ -67,8 +67,8 @@ impl error::Error for ListenError {}
 
 /// One port, open at every address of `bind`.
 #[derive(Default)]
-pub(crate) struct Opened {
-    /// The sockets until [`Opened::take`].
+pub(crate) struct ListeningPort {
+    /// The sockets until [`ListeningPort::take`].
     fresh: Vec<Arc<TcpListener>>,
     /// The sockets that were taken by accepting tasks. Only the tasks own them, so when their runtime ends, nothing is
     /// left open.
@@ -80,13 +80,13 @@ pub(crate) struct Opened {
     pub closed: CancellationToken,
 }
 
-impl Opened {
+impl ListeningPort {
     /// Opens a port for plain connections; 0 takes a free one.
     ///
     /// # Errors
     /// If an address cannot be bound.
     pub(crate) fn plain(config: &Config, port: u16) -> io::Result<Self> {
-        Ok(Opened::at(bind_all(config, port)?))
+        Ok(ListeningPort::at(bind_all(config, port)?))
     }
 
     /// Opens a port for TLS connections; 0 opens none.
@@ -95,16 +95,16 @@ impl Opened {
     /// If an address cannot be bound; [`io::ErrorKind::InvalidInput`] if certificate or key cannot be used.
     pub(crate) fn tls(config: &Config, port: u16) -> io::Result<Self> {
         if port == 0 {
-            return Ok(Opened::default());
+            return Ok(ListeningPort::default());
         }
         let acceptor = Acceptor::new(config)
             .map_err(|error| io::Error::new(error.kind(), format!("Failed to configure TLS: {error}")))?;
-        Ok(Opened { acceptor: Some(Arc::new(acceptor)), ..Opened::at(bind_all(config, port)?) })
+        Ok(ListeningPort { acceptor: Some(Arc::new(acceptor)), ..ListeningPort::at(bind_all(config, port)?) })
     }
 
     fn at(listeners: Vec<Arc<TcpListener>>) -> Self {
         let addr = listeners.first().and_then(|first| first.local_addr().ok());
-        Opened { fresh: listeners, addr, ..Opened::default() }
+        ListeningPort { fresh: listeners, addr, ..ListeningPort::default() }
     }
 
     /// Hands the sockets over to the accepting tasks.
@@ -154,20 +154,20 @@ impl Opened {
 /// All ports of a server.
 #[derive(Default)]
 pub(crate) struct Ports {
-    plain: Opened,
-    tls: Opened,
+    plain: ListeningPort,
+    tls: ListeningPort,
     /// The plain port, kept while `bind` is empty.
     last_plain: u16,
 }
 
 impl Ports {
     /// Combines the ports opened at startup.
-    pub(crate) fn new(plain: Opened, tls: Opened) -> Self {
+    pub(crate) fn new(plain: ListeningPort, tls: ListeningPort) -> Self {
         let last_plain = plain.addr().map_or(0, |addr| addr.port());
         Ports { plain, tls, last_plain }
     }
 
-    pub(crate) fn all(&mut self) -> [&mut Opened; 2] {
+    pub(crate) fn all(&mut self) -> [&mut ListeningPort; 2] {
         [&mut self.plain, &mut self.tls]
     }
 
@@ -199,8 +199,8 @@ impl Ports {
             _ => new.port,
         };
         let plain = |config: &Config, port| match port {
-            0 => Ok(Opened::default()),
-            port => Opened::plain(config, port),
+            0 => Ok(ListeningPort::default()),
+            port => ListeningPort::plain(config, port),
         };
         if changes_port {
             // A port that was closed explicitly is not reopened when `bind` gets an address again.
@@ -214,7 +214,7 @@ impl Ports {
         if !(moves && new.tls_port != 0 || old.tls_port != new.tls_port) {
             return Ok(());
         }
-        let reopened = self.tls.reopen(Opened::tls, [(old, tls_was), (new, new.tls_port)]);
+        let reopened = self.tls.reopen(ListeningPort::tls, [(old, tls_was), (new, new.tls_port)]);
         reopened.map_err(|cause| {
             if moves || changes_port {
                 // Whether or not this succeeds, the first failure is the one reported.

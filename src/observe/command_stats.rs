@@ -13,7 +13,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::observe::histogram::{Counts, Histogram};
 use crate::spec::CommandSpec;
-use crate::store::Lookups;
+use crate::store::LookupCounts;
 use crate::time::clock::Clock;
 use crate::time::counter::TickRate;
 
@@ -252,7 +252,7 @@ pub struct CallTimer<'n> {
     begun: u64,
     /// End of the last call, in ticks.
     last: Cell<u64>,
-    lookups: Cell<Lookups>,
+    lookups: Cell<LookupCounts>,
     /// Duration in nanoseconds from which a call must be reported to the caller.
     record_from_ns: Cell<u64>,
     tracks: Cell<bool>,
@@ -270,7 +270,7 @@ impl<'n> CallTimer<'n> {
             rate: clock.tick_rate(),
             begun,
             last: Cell::new(begun),
-            lookups: Cell::new(Lookups::default()),
+            lookups: Cell::new(LookupCounts::default()),
             record_from_ns: Cell::new(u64::MAX),
             tracks: Cell::new(true),
         }
@@ -340,7 +340,7 @@ impl<'n> CallTimer<'n> {
 
     /// Counts a call that has just ended, and its look-ups; returns its duration in nanoseconds if it must be reported.
     #[inline(always)]
-    pub fn end(&self, command: &CommandSpec, begun: u64, lookups: Lookups) -> Option<u64> {
+    pub fn end(&self, command: &CommandSpec, begun: u64, lookups: LookupCounts) -> Option<u64> {
         let now = self.clock.ticks();
         self.last.set(now);
         let ns = self.rate.ns(now.saturating_sub(begun));

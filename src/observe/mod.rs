@@ -33,7 +33,7 @@ use tokio::sync::Notify;
 
 use crate::client::registry::Clients;
 use crate::config::Config;
-use crate::observe::sampler::Counted;
+use crate::observe::sampler::SampledCounters;
 use crate::observe::stats::Stats;
 use crate::store::{MemoryAccount, Totals};
 
@@ -85,7 +85,7 @@ impl Observed {
     /// Samples the counters, once a second, for the rates that INFO shows.
     pub(crate) fn sample(&self, now_ms: u64, used_memory: usize) {
         let turns = self.command_stats.turns();
-        let counted = Counted {
+        let counted = SampledCounters {
             commands: self.command_stats.all_calls().count,
             bytes_in: self.stats.bytes_in.load(Relaxed),
             bytes_out: self.stats.bytes_out.load(Relaxed),

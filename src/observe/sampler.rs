@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 /// Values of the counters whose rates are shown, since the start; or these rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct SampledCounters {
     /// Commands executed.
     pub commands: u64,
     /// Bytes read.
@@ -37,14 +37,14 @@ pub struct Sampler {
 
 #[derive(Default)]
 struct Inner {
-    last: Counted,
+    last: SampledCounters,
     last_ms: u64,
-    rates: Counted,
+    rates: SampledCounters,
 }
 
 impl Sampler {
     /// Samples the counters; the rates are those since the last sample.
-    pub fn look(&self, counted: Counted, now_ms: u64, used_memory: usize) {
+    pub fn look(&self, counted: SampledCounters, now_ms: u64, used_memory: usize) {
         self.record_memory(used_memory);
         let mut inner = self.inner.lock();
         let elapsed_ms = now_ms.saturating_sub(inner.last_ms);
@@ -53,7 +53,7 @@ impl Sampler {
         }
         let last = inner.last;
         let rate = |now: u64, last: u64| now.saturating_sub(last).saturating_mul(1000) / elapsed_ms;
-        inner.rates = Counted {
+        inner.rates = SampledCounters {
             commands: rate(counted.commands, last.commands),
             bytes_in: rate(counted.bytes_in, last.bytes_in),
             bytes_out: rate(counted.bytes_out, last.bytes_out),
@@ -69,7 +69,7 @@ impl Sampler {
     }
 
     /// Returns the rates per second; for the time of batches, the mean duration.
-    pub fn rates(&self) -> Counted {
+    pub fn rates(&self) -> SampledCounters {
         self.inner.lock().rates
     }
 
@@ -101,7 +101,8 @@ mod tests {
     #[test]
     fn rates_are_per_second_since_the_last_look() {
         let sampler = Sampler::default();
-        let counted = |commands, turns, turns_us| Counted { commands, turns, turns_us, ..Counted::default() };
+        let counted =
+            |commands, turns, turns_us| SampledCounters { commands, turns, turns_us, ..SampledCounters::default() };
         sampler.look(counted(100, 10, 50), 500, 7);
         assert_eq!(sampler.rates(), counted(200, 20, 5));
         sampler.look(counted(100, 10, 50), 500, 9);

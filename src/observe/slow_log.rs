@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::memory::heap::{allocation_len, list_len};
-use crate::store::{MemoryAccount, Share};
+use crate::store::{MemoryAccount, ReportedMemory};
 
 /// Maximum number of arguments kept; if a call has more, the last one kept states how many are left out.
 const ARGS_MAX: usize = 32;
@@ -25,7 +25,7 @@ struct Inner {
     next_id: i64,
     /// Memory of the entries, without their list.
     bytes: usize,
-    share: Share,
+    share: ReportedMemory,
 }
 
 impl Inner {
@@ -70,7 +70,7 @@ impl SlowLogEntry {
 impl SlowLog {
     /// Creates an empty log that reports its memory.
     pub fn new(memory_account: &Arc<MemoryAccount>) -> Self {
-        let inner = Inner { share: Share::new(memory_account.clone()), ..Inner::default() };
+        let inner = Inner { share: ReportedMemory::new(memory_account.clone()), ..Inner::default() };
         SlowLog { inner: Mutex::new(inner) }
     }
 

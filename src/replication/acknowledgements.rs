@@ -17,12 +17,12 @@ const LOOK_FOR_MS: u64 = 2 * TELL_EVERY_MS;
 pub(super) struct Acknowledgements {
     due_ms: u64,
     /// A request of the primary that is not answered in full.
-    open: Option<Question>,
+    open: Option<AckRequest>,
 }
 
 /// A request of the primary, which needs a second acknowledgement.
 #[derive(Clone, Copy)]
-struct Question {
+struct AckRequest {
     /// The position behind everything that was executed at the time of the request.
     position: u64,
     /// True if the position was acknowledged, but is not durable.
@@ -54,7 +54,7 @@ impl Acknowledgements {
         }
         if is_asked {
             self.open =
-                Some(Question { position: end, is_acknowledged: position >= end, until_ms: now_ms + LOOK_FOR_MS });
+                Some(AckRequest { position: end, is_acknowledged: position >= end, until_ms: now_ms + LOOK_FOR_MS });
         }
         self.open.take_if(|open| open.is_over(synced) || open.until_ms <= now_ms);
         let next_ms = if self.open.is_some() { self.due_ms.min(now_ms + LOOK_EVERY_MS) } else { self.due_ms };
@@ -62,7 +62,7 @@ impl Acknowledgements {
     }
 }
 
-impl Question {
+impl AckRequest {
     /// Returns true if the position can be acknowledged now, or is durable now.
     fn is_answered(&mut self, acknowledged: u64, synced: Option<u64>) -> bool {
         let is_new = !self.is_acknowledged && acknowledged >= self.position;

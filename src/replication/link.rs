@@ -10,13 +10,13 @@ use tracing::{info, warn};
 
 use crate::config::HostPort;
 use crate::dispatch::Handlers;
-use crate::durability::{Received, ReplicaLoader};
+use crate::durability::{ReceivedData, ReplicaLoader};
 use crate::namespace::Namespace;
 use crate::namespace::role::LinkState;
 use crate::persist::disk::{Disk, write_all};
 use crate::replication::acknowledgements::Acknowledgements;
 use crate::replication::handshake::{Answer, shake_hands};
-use crate::replication::payload::{Alive, PayloadEnd, PayloadReader};
+use crate::replication::payload::{KeepAliveReader, PayloadEnd, PayloadReader};
 use crate::replication::stream::PrimaryStream;
 use crate::replication::wire::{Wire, is_timeout};
 use crate::text::system_text;
@@ -226,15 +226,16 @@ impl Link {
         let loaded = if config.loads_diskless(is_empty) {
             info!("MASTER <-> REPLICA sync: receiving {how} from master to parser");
             let content = PayloadReader::new(Watched { source: &mut *wire, link: self }, end);
-            let received = Received { content, len, path: "the data of the primary".into(), id, position, term, time };
+            let received =
+                ReceivedData { content, len, path: "the data of the primary".into(), id, position, term, time };
             if is_swapped { self.take_over.swap(received) } else { self.take_over.replace(received) }
         } else {
             info!("MASTER <-> REPLICA sync: receiving {how} from master to disk");
             let path = self.spool(wire, end)?;
             let (file, len) = self.take_over.disk().read(&path)?;
-            let (content, len) = (Alive::new(file, wire), Some(len));
+            let (content, len) = (KeepAliveReader::new(file, wire), Some(len));
             let loaded =
-                self.take_over.replace(Received { content, len, path: path.clone(), id, position, term, time });
+                self.take_over.replace(ReceivedData { content, len, path: path.clone(), id, position, term, time });
             self.take_over.keep(&path, matches!(loaded, Ok(Some(_))));
             loaded
         };

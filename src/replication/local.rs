@@ -21,7 +21,7 @@ use crate::client::info::Peer;
 use crate::client::replica::{Replica, ReplicaState};
 use crate::config::HostPort;
 use crate::dispatch::Handlers;
-use crate::durability::{Received, ReplicaLoader, copy};
+use crate::durability::{ReceivedData, ReplicaLoader, copy};
 use crate::namespace::Namespace;
 use crate::namespace::local_replicas::LocalLink;
 use crate::namespace::role::{LinkConnection, LinkState};
@@ -278,7 +278,7 @@ impl Local {
         replica: &Arc<Namespace>,
     ) -> Result<Option<(LogReader, usize)>, String> {
         let (content, reader) = copy(primary).map_err(|cause| system_text(&cause))?;
-        let received = Received {
+        let received = ReceivedData {
             len: Some(content.len() as u64),
             content: Cursor::new(content),
             path: "the data of the primary".into(),

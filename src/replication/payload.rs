@@ -115,20 +115,20 @@ impl<R: Read> Read for PayloadReader<R> {
 }
 
 /// Reader of a source that sends signs of life to the primary meanwhile.
-pub(super) struct Alive<'w, R> {
+pub(super) struct KeepAliveReader<'w, R> {
     source: R,
     wire: &'w mut Wire,
     told_ms: u64,
 }
 
-impl<'w, R> Alive<'w, R> {
+impl<'w, R> KeepAliveReader<'w, R> {
     pub(super) fn new(source: R, wire: &'w mut Wire) -> Self {
         let told_ms = wire.now_ms();
-        Alive { source, wire, told_ms }
+        KeepAliveReader { source, wire, told_ms }
     }
 }
 
-impl<R: Read> Read for Alive<'_, R> {
+impl<R: Read> Read for KeepAliveReader<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let now_ms = self.wire.now_ms();
         if now_ms - self.told_ms >= ALIVE_EVERY_MS {

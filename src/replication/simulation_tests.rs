@@ -14,7 +14,7 @@ use crate::client::info::Peer;
 use crate::command::{handlers, image};
 use crate::config::{Config, HostPort};
 use crate::dispatch::replay::replay;
-use crate::durability::{Received, ReplicaLoader, copy, probe};
+use crate::durability::{ReceivedData, ReplicaLoader, copy, probe};
 use crate::namespace::Namespace;
 use crate::persist::LogReader;
 use crate::persist::disk::Disk;
@@ -159,7 +159,7 @@ impl World {
             }
             None => {
                 let (content, reader) = copy(&primary).expect("nothing stops it");
-                let received = |len| Received {
+                let received = |len| ReceivedData {
                     len: Some(content.len() as u64),
                     content: &content[..len],
                     path: "all data".into(),

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 
 use crate::client::info::Peer;
-use crate::dispatch::replay::{Repeated, Replay};
+use crate::dispatch::replay::{Replay, ReplayedWrite};
 use crate::dispatch::serve::serve_remaining_keys;
 use crate::dispatch::{Env, Handlers};
 use crate::namespace::Namespace;
@@ -51,7 +51,7 @@ impl PrimaryStream {
         let executed = Env::with_present(namespace, handlers, 0, |env| {
             // For MONITOR, the slow log and latency events, as with calls of a client.
             env.timer.set_recording(namespace.observed.record_from_ns(env.config), env.config.latency_tracking);
-            replay.go_on(env, &mut view, input, |Repeated { caller, executed, is_aside }| {
+            replay.go_on(env, &mut view, input, |ReplayedWrite { caller, executed, is_aside }| {
                 caller.forget_effects();
                 if is_aside {
                     append_copy(namespace, raw, appended, pending);

@@ -186,7 +186,7 @@ pub(super) enum WrittenValue {
 }
 
 /// The reason why a reply was not written, or only in part.
-pub(super) enum Unwritten {
+pub(super) enum ReplyWriteError {
     /// The reply would be too large.
     TooLarge,
     /// The output buffer of the client exceeds its limit: the client is closed.
@@ -195,9 +195,9 @@ pub(super) enum Unwritten {
     Ended,
 }
 
-impl From<Raised> for Unwritten {
+impl From<Raised> for ReplyWriteError {
     fn from(_: Raised) -> Self {
-        Unwritten::Ended
+        ReplyWriteError::Ended
     }
 }
 
@@ -209,7 +209,7 @@ pub(super) fn write_reply(
     frame: &mut VmStack<'_>,
     script: Protocol,
     reply: &mut Reply<'_>,
-) -> Result<WrittenValue, Unwritten> {
+) -> Result<WrittenValue, ReplyWriteError> {
     let mut writer = ReplyWriter { frame, script, reply, written: WrittenValue::Done, size: 0 };
     writer.value(0)?;
     Ok(writer.written)
@@ -226,7 +226,7 @@ struct ReplyWriter<'w, 'l, 'r> {
 
 impl ReplyWriter<'_, '_, '_> {
     /// Writes the value on the top, which stays there.
-    fn value(&mut self, depth: usize) -> Result<(), Unwritten> {
+    fn value(&mut self, depth: usize) -> Result<(), ReplyWriteError> {
         let at = self.frame.top();
         let kind = self.frame.kind(at);
         self.frame.work(ITEM_INSTRUCTIONS)?;
@@ -252,9 +252,9 @@ impl ReplyWriter<'_, '_, '_> {
             _ => self.reply.null(),
         }
         match self.size {
-            _ if self.reply.is_over() => Err(Unwritten::Unwanted),
+            _ if self.reply.is_over() => Err(ReplyWriteError::Unwanted),
             ..=REPLY_MAX => Ok(()),
-            _ => Err(Unwritten::TooLarge),
+            _ => Err(ReplyWriteError::TooLarge),
         }
     }
 
@@ -275,7 +275,7 @@ impl ReplyWriter<'_, '_, '_> {
     }
 
     /// Writes a table by the first of its special fields, or else as an array.
-    fn table(&mut self, table: usize, depth: usize) -> Result<(), Unwritten> {
+    fn table(&mut self, table: usize, depth: usize) -> Result<(), ReplyWriteError> {
         if let Err(raised) = self.frame.reserve(SLOTS) {
             drop(raised);
             self.frame.set_top(table);
@@ -331,7 +331,7 @@ impl ReplyWriter<'_, '_, '_> {
         is_whole
     }
 
-    fn array(&mut self, table: usize, depth: usize) -> Result<(), Unwritten> {
+    fn array(&mut self, table: usize, depth: usize) -> Result<(), ReplyWriteError> {
         let mut len = 0;
         loop {
             self.frame.work(ITEM_INSTRUCTIONS)?;
@@ -353,7 +353,7 @@ impl ReplyWriter<'_, '_, '_> {
     }
 
     /// Writes a map, or the keys of a table as a set.
-    fn pairs(&mut self, table: usize, depth: usize, is_map: bool) -> Result<(), Unwritten> {
+    fn pairs(&mut self, table: usize, depth: usize, is_map: bool) -> Result<(), ReplyWriteError> {
         let mut len = 0;
         self.frame.push_nil();
         while self.frame.next(table) {

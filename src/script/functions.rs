@@ -7,7 +7,7 @@ use crate::memory::ordered_map::OrderedMap;
 use crate::script::register::{NAME_RULE, is_name};
 use crate::script::shared::Registered;
 use crate::script::shebang;
-use crate::script::shebang::ScriptFlags;
+use crate::script::shebang::{ScriptFlags, Shebang};
 use crate::script::vm::Vm;
 
 #[derive(Default)]
@@ -78,13 +78,13 @@ impl Libraries {
     /// # Errors
     /// A description of the fault; the libraries are unchanged.
     pub fn load(&mut self, vm: &mut Vm, code: &[u8], replace: bool) -> Result<Vec<u8>, Vec<u8>> {
-        let heading = shebang::of_library(code)?;
-        check_heading(&heading)?;
-        let name = heading.name;
+        let shebang = shebang::of_library(code)?;
+        check_shebang(&shebang)?;
+        let name = shebang.name;
         if self.by_name.contains_key(&name) && !replace {
             return Err([b"Library '", &name[..], b"' already exists"].concat());
         }
-        let library = run_library(vm, &name, &code[heading.end..], code)?;
+        let library = run_library(vm, &name, &code[shebang.end..], code)?;
         let is_taken = |function: &&Registered| {
             let is_own = self.by_name.get(&name).is_some_and(|old| old.has(&function.name));
             self.function(&function.name).is_some() && !is_own
@@ -128,12 +128,12 @@ impl Libraries {
 
     /// Loads a library next to others that are restored with it; none of them is linked yet.
     fn add(&mut self, vm: &mut Vm, code: &[u8]) -> Result<(), Vec<u8>> {
-        let heading = shebang::of_library(code)?;
-        check_heading(&heading)?;
-        if self.by_name.contains_key(&heading.name) {
-            return Err([b"Library '", &heading.name[..], b"' already exists"].concat());
+        let shebang = shebang::of_library(code)?;
+        check_shebang(&shebang)?;
+        if self.by_name.contains_key(&shebang.name) {
+            return Err([b"Library '", &shebang.name[..], b"' already exists"].concat());
         }
-        let library = run_library(vm, &heading.name, &code[heading.end..], code)?;
+        let library = run_library(vm, &shebang.name, &code[shebang.end..], code)?;
         for function in &library.functions {
             let entry = FunctionEntry { name: "".into(), number: 0, flags: 0 };
             if self.functions.insert(function.name.to_ascii_lowercase(), entry).is_some() {
@@ -142,7 +142,7 @@ impl Libraries {
                 return Err(complaint);
             }
         }
-        self.by_name.insert(heading.name, library);
+        self.by_name.insert(shebang.name, library);
         Ok(())
     }
 
@@ -202,12 +202,12 @@ impl Library {
     }
 }
 
-fn check_heading(heading: &shebang::Heading) -> Result<(), Vec<u8>> {
-    if !is_name(&heading.name) {
+fn check_shebang(shebang: &Shebang) -> Result<(), Vec<u8>> {
+    if !is_name(&shebang.name) {
         return Err(NAME_RULE.into());
     }
-    if !heading.engine.eq_ignore_ascii_case(b"lua") {
-        return Err([b"Engine '", &heading.engine[..], b"' not found"].concat());
+    if !shebang.engine.eq_ignore_ascii_case(b"lua") {
+        return Err([b"Engine '", &shebang.engine[..], b"' not found"].concat());
     }
     Ok(())
 }

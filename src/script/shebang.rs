@@ -60,8 +60,9 @@ pub(super) fn of_script(script: &[u8]) -> Result<(ScriptFlags, usize), Vec<u8>> 
     Ok((flags, end))
 }
 
+/// Parsed first line of a library.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Heading {
+pub(super) struct Shebang {
     pub(super) engine: Vec<u8>,
     pub(super) name: Vec<u8>,
     /// The position of the text: the end of the line.
@@ -72,7 +73,7 @@ pub(super) struct Heading {
 ///
 /// # Errors
 /// A description of the fault of the line.
-pub(super) fn of_library(code: &[u8]) -> Result<Heading, Vec<u8>> {
+pub(super) fn of_library(code: &[u8]) -> Result<Shebang, Vec<u8>> {
     if !code.starts_with(b"#!") {
         return Err(b"Missing library metadata".to_vec());
     }
@@ -91,7 +92,7 @@ pub(super) fn of_library(code: &[u8]) -> Result<Heading, Vec<u8>> {
         }
     }
     let name = name.ok_or(b"Library name was not given")?;
-    Ok(Heading { engine: engine.get(2..).unwrap_or_default().to_vec(), name, end })
+    Ok(Shebang { engine: engine.get(2..).unwrap_or_default().to_vec(), name, end })
 }
 
 /// Finds the end of the first line; as in C, not after a NUL.

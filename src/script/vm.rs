@@ -8,7 +8,7 @@ use keylatch_lua::Lua;
 use crate::resp::{Protocol, Reply, Request};
 use crate::script::collector::Collector;
 use crate::script::control::Control;
-use crate::script::convert::{Unwritten, WrittenValue};
+use crate::script::convert::{ReplyWriteError, WrittenValue};
 use crate::script::host::{HOST, Host};
 use crate::script::shared::{Registered, VmKind, VmShared, VmStack, base, set_native, stored};
 use crate::script::{api, bit, convert, raise, random, register, struct_};
@@ -199,19 +199,19 @@ impl Vm {
         let written = if executed.is_done {
             HOST.set(&mut *host, || convert::write_reply(&mut frame, protocol, reply))
         } else {
-            Err(Unwritten::Ended)
+            Err(ReplyWriteError::Ended)
         };
         let outcome = match written {
-            Ok(WrittenValue::Done) | Err(Unwritten::Unwanted) => ScriptOutcome::Replied,
+            Ok(WrittenValue::Done) | Err(ReplyWriteError::Unwanted) => ScriptOutcome::Replied,
             Ok(WrittenValue::CountedError) => ScriptOutcome::ErrorReplied(None),
             Ok(WrittenValue::Error(line)) => ScriptOutcome::ErrorReplied(Some(line)),
-            Err(Unwritten::Ended) => {
+            Err(ReplyWriteError::Ended) => {
                 reply.rollback(mark);
                 let (line, is_counted) = convert::final_error(&mut frame, &host.running().0);
                 reply.error(&line);
                 ScriptOutcome::ErrorReplied((!is_counted).then_some(line))
             }
-            Err(Unwritten::TooLarge) => {
+            Err(ReplyWriteError::TooLarge) => {
                 reply.rollback(mark);
                 ScriptOutcome::Failed(b"ERR reply of the script is too large".to_vec())
             }

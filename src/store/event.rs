@@ -111,12 +111,12 @@ pub struct Event {
     /// Set if the event is a deletion that is logged on its own, because no call logs it.
     is_record: bool,
     /// Effect on the holders of a shared lock.
-    on_holders: OnHolders,
+    on_holders: HolderEffect,
 }
 
 /// Effect of a change of a lock's key on the lock's holders, where there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OnHolders {
+pub(super) enum HolderEffect {
     /// The holders lose the lock.
     End,
     /// The holders hold the lock until the key's new deadline.
@@ -153,13 +153,13 @@ pub(super) const EVICTED: &Event = &Event::one(Classes::EVICTED, "evicted").reco
 impl Event {
     /// A change without an event: part of a larger one, or one that Redis does not publish.
     pub const NONE: &'static Event =
-        &Event { names: [UNNAMED; 2], replaces: false, is_record: false, on_holders: OnHolders::End };
+        &Event { names: [UNNAMED; 2], replaces: false, is_record: false, on_holders: HolderEffect::End };
     /// A key was deleted: by a command, or because its value has become empty.
     pub const DEL: &'static Event = &Event::one(Classes::GENERIC, "del");
 
     /// Creates an event with one name.
     pub const fn one(class: Classes, name: &'static str) -> Self {
-        Event { names: [(class, name), UNNAMED], replaces: false, is_record: false, on_holders: OnHolders::End }
+        Event { names: [(class, name), UNNAMED], replaces: false, is_record: false, on_holders: HolderEffect::End }
     }
 
     /// Adds a second name, which is published after the first.
@@ -174,16 +174,16 @@ impl Event {
 
     /// Declares that only the deadline changes: the holders of a shared lock hold it until the new deadline.
     pub(crate) const fn setting_deadline(self) -> Self {
-        Event { on_holders: OnHolders::SetDeadline, ..self }
+        Event { on_holders: HolderEffect::SetDeadline, ..self }
     }
 
     /// Declares that the change follows from a change of the holders of a shared lock.
     pub(crate) const fn keeping_holders(self) -> Self {
-        Event { on_holders: OnHolders::Keep, ..self }
+        Event { on_holders: HolderEffect::Keep, ..self }
     }
 
     /// Returns the effect on the holders of a shared lock.
-    pub(super) fn on_holders(&self) -> OnHolders {
+    pub(super) fn on_holders(&self) -> HolderEffect {
         self.on_holders
     }
 
@@ -259,9 +259,9 @@ pub trait ChangeLog: Send + Sync {
 }
 
 /// An observer and log that does nothing.
-pub(super) struct Nobody;
+pub(super) struct NullObserver;
 
-impl KeyspaceObserver for Nobody {
+impl KeyspaceObserver for NullObserver {
     fn on_event(&self, _: usize, _: &[u8], _: &'static str, _: Classes) {}
 
     fn on_change(&self, _: &[u8], _: Origin, _: Origin) {}
@@ -271,7 +271,7 @@ impl KeyspaceObserver for Nobody {
     fn on_lost_lock(&self, _: &LostLock<'_>) {}
 }
 
-impl ChangeLog for Nobody {
+impl ChangeLog for NullObserver {
     fn append_removal(&self, _: usize, _: &[u8]) {}
 
     fn append_deadline(&self, _: usize, _: &[u8], _: Option<i64>) {}
@@ -326,7 +326,7 @@ impl EventSink {
 
     /// Creates a sink without observer and log.
     pub(super) fn silent() -> Self {
-        EventSink::new(Nobody, Arc::new(Nobody))
+        EventSink::new(NullObserver, Arc::new(NullObserver))
     }
 
     /// Subscribes to the events of these classes and no others.

@@ -20,7 +20,7 @@ use crate::store::fences::Fences;
 use crate::store::held_lock::{Lock, LockIndex};
 use crate::store::key::Key;
 use crate::store::lock::lock_position;
-use crate::store::memory_account::{MemoryAccount, Share};
+use crate::store::memory_account::{MemoryAccount, ReportedMemory};
 use crate::store::queues::{Queues, Waiter};
 use crate::store::tail_work::TailWork;
 
@@ -112,7 +112,7 @@ pub(super) struct Interests {
     tail_work: Arc<TailWork>,
     /// Memory of the keys, here and in the sessions that watch them.
     bytes: usize,
-    share: Share,
+    share: ReportedMemory,
 }
 
 impl Interests {
@@ -127,7 +127,7 @@ impl Interests {
             ready: Vec::new(),
             tail_work,
             bytes: 0,
-            share: Share::new(memory_account),
+            share: ReportedMemory::new(memory_account),
         }
     }
 

@@ -19,7 +19,7 @@ use crate::store::key::{Key, SHARDS};
 use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::Reclaimer;
 use crate::store::services::Services;
-use crate::store::sweep::{Care, STEPPED_OVER_MS, SkippedKeys};
+use crate::store::sweep::{PanicHandling, STEPPED_OVER_MS, SkippedKeys};
 use crate::store::table::Hasher;
 use crate::store::tail_work::TailWork;
 use crate::store::unlogged::{self, Interrupted};
@@ -338,7 +338,7 @@ impl Store {
     /// call continues with the next shard, so the order of the keys does not depend on the time. Panics are passed to
     /// `report`; the keys that cause them are left for later.
     pub fn sweep(&self, cx: Cx, is_time_up: impl Fn() -> bool, report: &dyn Fn(&(dyn Any + Send))) -> u64 {
-        let (now, care) = (cx.now, Care { report, skipped: &self.skipped });
+        let (now, care) = (cx.now, PanicHandling { report, skipped: &self.skipped });
         if let Some(until_ms) = self.services.sweep_timer.frozen_until_ms(now.mono_ms()) {
             return until_ms;
         }
@@ -405,7 +405,7 @@ mod tests {
 
     use parking_lot::Mutex;
 
-    use crate::store::event::{ChangeLog, EventSink, Nobody};
+    use crate::store::event::{ChangeLog, EventSink, NullObserver};
     use crate::store::expire::SweepTimer;
     use crate::store::{Cx, Event, HeldLock, NEVER, Origin, Store, Ttl, WatchFlag};
     use crate::time::clock::{Deadline, Now};
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn a_sweep_stops_when_its_time_is_up_and_the_next_goes_on_in_the_same_order() {
         let recorder = Arc::<Recorder>::default();
-        let events = EventSink::new(Nobody, recorder.clone());
+        let events = EventSink::new(NullObserver, recorder.clone());
         let store = Store::new((1, false), 1, Arc::new(SweepTimer::new(|| {})), Arc::default(), events);
         store.set_logged(true);
         let (whole_calls, whole) = swept(&store, &recorder, false);

@@ -215,19 +215,19 @@ impl Drop for Evicting<'_> {
 
 /// The reported memory of something outside of the store, until it is dropped.
 #[derive(Default)]
-pub(crate) struct Share {
+pub(crate) struct ReportedMemory {
     memory_account: Arc<MemoryAccount>,
     bytes: usize,
     is_exempt: bool,
 }
 
-impl Share {
+impl ReportedMemory {
     /// The smallest change that is reported, in bytes.
     const STEP: usize = 1024;
 
     /// Creates a share of 0 bytes.
     pub(crate) fn new(memory_account: Arc<MemoryAccount>) -> Self {
-        Share { memory_account, bytes: 0, is_exempt: false }
+        ReportedMemory { memory_account, bytes: 0, is_exempt: false }
     }
 
     /// Creates the share of a message, which does not count for eviction if keys are being evicted right now.
@@ -237,7 +237,7 @@ impl Share {
         if is_exempt {
             memory_account.exempt.fetch_add(bytes, Relaxed);
         }
-        Share { memory_account, bytes, is_exempt }
+        ReportedMemory { memory_account, bytes, is_exempt }
     }
 
     pub(crate) fn account(&self) -> Arc<MemoryAccount> {
@@ -258,7 +258,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for ReportedMemory {
     fn drop(&mut self) {
         self.memory_account.report_outside(self.bytes, 0);
         if self.is_exempt {

@@ -67,7 +67,7 @@ pub(crate) use key::{Key, SHARDS};
 pub(crate) use keyspace::Store;
 pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
 pub(crate) use lock::{HoldGuard, LockHolder, LockMode, LockRecord, LockWaiter, LossReason, LostLock, first_of};
-pub(crate) use memory_account::{MemoryAccount, Share};
+pub(crate) use memory_account::{MemoryAccount, ReportedMemory};
 pub(crate) use prefetch::PrefetchElement;
 pub(crate) use queues::Waiter;
 pub(crate) use shard::{Shard, Totals, has_field_ttl};
@@ -80,7 +80,7 @@ pub(crate) use value::stream::{
 pub(crate) use value::{
     List, ListBuilder, ListEnd, ListNode, ListRef, NodeLimit, Str, StringHint, ValueRef, WrongType,
 };
-pub(crate) use view::{Lookups, Ttl, View};
+pub(crate) use view::{LookupCounts, Ttl, View};
 
 /// Number of cursors of a scan of a database: one for every position of every shard's table.
 pub(crate) const SCAN_CURSORS: u64 = SHARDS as u64 * table::SCAN_POSITIONS;

@@ -45,7 +45,7 @@ impl SkippedKeys {
 
 /// Handling of panics in a sweep.
 #[derive(Clone, Copy)]
-pub(crate) struct Care<'a> {
+pub(crate) struct PanicHandling<'a> {
     /// Receives panics.
     pub(super) report: &'a dyn Fn(&(dyn Any + Send)),
     pub(super) skipped: &'a SkippedKeys,
@@ -54,7 +54,7 @@ pub(crate) struct Care<'a> {
 impl Shard {
     /// Deletes up to `max_count` expired keys. Returns the time when the next key may expire, a time in the past if
     /// more keys have expired already. A key whose deletion panics is skipped for [`STEPPED_OVER_MS`].
-    pub(crate) fn sweep(&mut self, cx: &Cx, max_count: usize, care: Care<'_>) -> u64 {
+    pub(crate) fn sweep(&mut self, cx: &Cx, max_count: usize, care: PanicHandling<'_>) -> u64 {
         let now = cx.now;
         self.keys.recover(cx);
         self.keys.forget_retired_fences(now);
@@ -94,7 +94,7 @@ impl Shard {
     /// while, and `None` is returned meanwhile.
     pub(super) fn guard<T>(
         &mut self,
-        care: Care<'_>,
+        care: PanicHandling<'_>,
         cx: &Cx,
         key: Key<'_>,
         expire: impl FnOnce(&mut Self) -> T,
@@ -110,7 +110,7 @@ impl Shard {
     }
 
     /// Runs a closure on the shard. After a panic, which is reported, the shard recovers.
-    pub(super) fn catch<T>(&mut self, care: Care<'_>, cx: &Cx, act: impl FnOnce(&mut Self) -> T) -> Option<T> {
+    pub(super) fn catch<T>(&mut self, care: PanicHandling<'_>, cx: &Cx, act: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let outcome = catch_unwind(AssertUnwindSafe(|| act(self)));
         outcome.inspect_err(|panic| (care.report)(&**panic)).inspect_err(|_| self.recover(cx)).ok()
     }
@@ -129,7 +129,7 @@ impl Shard {
 
     /// Removes up to `max` expired fields. Returns the time when the next field may expire, in monotonic milliseconds,
     /// a time in the past if more fields have expired already.
-    fn sweep_fields(&mut self, max: usize, cx: &Cx, care: Care<'_>) -> u64 {
+    fn sweep_fields(&mut self, max: usize, cx: &Cx, care: PanicHandling<'_>) -> u64 {
         let (now_ms, mut left) = (wall_ms(cx.now), max);
         while left > 0
             && let Some(bucket) = self.keys.fields.as_ref().and_then(|fields| fields.bounds.due(now_ms))
@@ -162,7 +162,7 @@ impl Shard {
 
     /// Removes up to `max_count` holders whose time is over, of locks with several holders. Returns the time when the
     /// next one ends, in monotonic milliseconds, a time in the past if more have ended already.
-    fn sweep_holders(&mut self, max_count: usize, cx: &Cx, care: Care<'_>) -> u64 {
+    fn sweep_holders(&mut self, max_count: usize, cx: &Cx, care: PanicHandling<'_>) -> u64 {
         for (hash, bytes) in self.keys.ended_holders(cx.now.mono_ms(), max_count) {
             let key = Key { bytes: &bytes, hash };
             self.guard(care, cx, key, |shard| {

@@ -36,14 +36,14 @@ use access::{ShardAccess, UNDECLARED};
 pub struct View<'a> {
     access: ShardAccess<'a>,
     cx: ChangeCx,
-    lookups: Lookups,
+    lookups: LookupCounts,
 }
 
 /// Counter of look-ups: hits in the lower half, misses in the upper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lookups(u64);
+pub struct LookupCounts(u64);
 
-impl Lookups {
+impl LookupCounts {
     #[inline]
     fn count(&mut self, is_hit: bool) {
         self.0 += if is_hit { 1 } else { 1 << 32 };
@@ -60,12 +60,12 @@ impl Lookups {
     }
 }
 
-impl std::ops::Add for Lookups {
+impl std::ops::Add for LookupCounts {
     type Output = Self;
 
     #[inline]
     fn add(self, other: Self) -> Self {
-        Lookups(self.0.wrapping_add(other.0))
+        LookupCounts(self.0.wrapping_add(other.0))
     }
 }
 
@@ -98,7 +98,7 @@ impl<'a> View<'a> {
 
     #[inline(always)] // as GateGuard::view
     fn of(access: ShardAccess<'a>, cx: Cx) -> Self {
-        View { access, cx: ChangeCx::new(cx), lookups: Lookups::default() }
+        View { access, cx: ChangeCx::new(cx), lookups: LookupCounts::default() }
     }
 
     /// Moves on to the keys of the next call, as if the view was new; returns false if that is not possible.
@@ -107,7 +107,7 @@ impl<'a> View<'a> {
         let has_moved = self.access.move_on(hashes);
         if has_moved {
             *self.cx.changes_mut() = ChangeSet::default();
-            self.lookups = Lookups::default();
+            self.lookups = LookupCounts::default();
         }
         has_moved
     }
@@ -164,7 +164,7 @@ impl<'a> View<'a> {
 
     /// Returns the hits and misses so far.
     #[inline]
-    pub fn lookups(&self) -> Lookups {
+    pub fn lookups(&self) -> LookupCounts {
         self.lookups
     }
 

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::store::{ByKey, CopyLimit, Image, LockHolder, LockImage, Store, TooLarge, View};
-use crate::test_mode::recorder::{Changes, Touched, Write};
+use crate::test_mode::recorder::{ChangedKeys, Changes, Write};
 
 /// Maximum number of snapshots of a namespace.
 const SNAPSHOTS_MAX: usize = 100;
@@ -80,7 +80,7 @@ struct Snapshot {
 
 /// State before the last writes.
 #[derive(Default)]
-pub(crate) struct Former {
+pub(crate) struct PreviousState {
     /// Images of the keys before the writes to be repeated.
     pub(crate) before: ByKey<Option<Arc<Image>>>,
     /// Libraries at that time.
@@ -100,7 +100,7 @@ impl NamespaceHistory {
         max_writes: usize,
         (store, view): (&Store, &mut View<'_>),
     ) {
-        let is_whole = matches!(changes.touched, Touched::All);
+        let is_whole = matches!(changes.touched, ChangedKeys::All);
         let Before { images: before, is_complete } = self.follow(changes.touched, store, view);
         let libraries = std::mem::replace(&mut self.libraries, libraries);
         if !is_complete {
@@ -144,10 +144,10 @@ impl NamespaceHistory {
     }
 
     /// Takes images of the changed keys; returns the former images.
-    fn follow(&mut self, touched: Touched, store: &Store, view: &mut View<'_>) -> Before {
+    fn follow(&mut self, touched: ChangedKeys, store: &Store, view: &mut View<'_>) -> Before {
         let before = match touched {
-            Touched::Keys(keys) => self.refresh(&keys, store, view),
-            Touched::All => self.refresh_all(view),
+            ChangedKeys::Keys(keys) => self.refresh(&keys, store, view),
+            ChangedKeys::All => self.refresh_all(view),
         };
         if let Some(snapshot) = self.snapshots.last_mut() {
             snapshot.changed.add_keys(&before.images);
@@ -236,8 +236,8 @@ impl NamespaceHistory {
     }
 
     /// Returns the state before the last `lost` writes, if they are remembered. A checkpoint was made just before.
-    pub(crate) fn former(&self, mut lost: usize) -> Option<Former> {
-        let mut former = Former::default();
+    pub(crate) fn former(&self, mut lost: usize) -> Option<PreviousState> {
+        let mut former = PreviousState::default();
         for span in self.spans.iter().rev() {
             for (db, key, image) in span.before.iter() {
                 former.before.insert(db, key.clone(), image.clone());

@@ -17,7 +17,7 @@ pub(crate) use calls::{CallJournal, ReceivedCall};
 pub use fault::Fault;
 pub(crate) use fault::FaultKind;
 pub(crate) use faults::{ActiveFault, Faults, LINK};
-pub(crate) use history::{Former, NamespaceHistory, ScriptTexts};
+pub(crate) use history::{NamespaceHistory, PreviousState, ScriptTexts};
 pub(crate) use recorder::Recorder;
 
 /// State of test mode of one namespace.

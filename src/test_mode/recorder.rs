@@ -49,16 +49,16 @@ impl Write {
 }
 
 /// Changed keys.
-pub(crate) enum Touched {
+pub(crate) enum ChangedKeys {
     /// These keys.
     Keys(ByKey<()>),
     /// Any key.
     All,
 }
 
-impl Default for Touched {
+impl Default for ChangedKeys {
     fn default() -> Self {
-        Touched::Keys(ByKey::default())
+        ChangedKeys::Keys(ByKey::default())
     }
 }
 
@@ -67,7 +67,7 @@ impl Default for Touched {
 pub(crate) struct Changes {
     /// Writes, oldest first.
     pub(crate) writes: Vec<Write>,
-    pub(crate) touched: Touched,
+    pub(crate) touched: ChangedKeys,
     /// Position of this checkpoint in the log.
     pub(crate) end: u64,
     /// True if `writes` is complete.
@@ -95,7 +95,7 @@ struct State {
     unfinished: VecDeque<(u64, Bytes)>,
     /// Ends of the writes since the last checkpoint.
     ends: Vec<End>,
-    touched: Touched,
+    touched: ChangedKeys,
     /// Records of the locks changed by the next write.
     locks: ByKey<Option<LockImage>>,
     /// Maximum number of writes that the history remembers.
@@ -205,7 +205,7 @@ impl ChangeLog for Recorder {
     }
 
     fn record_all(&self, _: Option<usize>) {
-        self.change(|state| state.touched = Touched::All);
+        self.change(|state| state.touched = ChangedKeys::All);
     }
 
     fn record_lock(&self, db: usize, key: &[u8], lock: Option<HeldLock<'_>>) {
@@ -238,7 +238,7 @@ impl State {
 
     /// Returns whether the number of changed keys alone makes a checkpoint due.
     fn has_many_keys(&self) -> bool {
-        let has_many = matches!(&self.touched, Touched::Keys(keys) if keys.len() >= KEYS_DUE);
+        let has_many = matches!(&self.touched, ChangedKeys::Keys(keys) if keys.len() >= KEYS_DUE);
         has_many && (self.max_writes > 0 || self.has_snapshots)
     }
 
@@ -248,7 +248,7 @@ impl State {
         let touched = std::mem::take(&mut self.touched);
         let mut changes = Changes { writes: writes.unwrap_or_default(), touched, end, has_all };
         if std::mem::take(&mut self.has_missed) {
-            changes = Changes { writes: Vec::new(), touched: Touched::All, end, has_all: false };
+            changes = Changes { writes: Vec::new(), touched: ChangedKeys::All, end, has_all: false };
         }
         self.has_missed = self.max_writes == 0 && !self.has_snapshots;
         if self.max_writes > 0 {
@@ -292,12 +292,12 @@ impl State {
         if self.has_missed {
             return;
         }
-        if let Touched::Keys(keys) = &mut self.touched
+        if let ChangedKeys::Keys(keys) = &mut self.touched
             && keys.get(db, key).is_none()
         {
             keys.insert(db, key.into(), ());
             if keys.len() > KEYS_MAX {
-                self.touched = Touched::All;
+                self.touched = ChangedKeys::All;
             }
         }
     }

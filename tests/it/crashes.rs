@@ -16,7 +16,7 @@ mod units;
 use std::path::Path;
 use std::time::Duration;
 
-use keylatch::internals::disk::{DiskFailure, DiskFaults, DiskOperation, LifeEnd, PlannedFaults, SimulatedDisk};
+use keylatch::internals::disk::{CrashKind, DiskFailure, DiskFaults, DiskOperation, PlannedFaults, SimulatedDisk};
 use keylatch::internals::{calls, image};
 use keylatch::{Clock, Server};
 
@@ -129,7 +129,7 @@ impl History {
     /// Plans the end of the life, and the errors while the server starts.
     fn plan(&mut self) -> bool {
         let is_killed = self.random.below(2) == 0 || !self.has_checksums;
-        let end = if is_killed { LifeEnd::Kill } else { LifeEnd::PowerCut };
+        let end = if is_killed { CrashKind::Kill } else { CrashKind::PowerCut };
         let range = [8, 40, 200, 600][self.random.below(4)];
         let operations = self.random.below(range);
         self.disk.end_after(operations, end);
@@ -516,7 +516,7 @@ impl<'a> Life<'a> {
             if self.has_faults {
                 self.heal();
             }
-            self.history.disk.end_after(usize::MAX, LifeEnd::PowerCut);
+            self.history.disk.end_after(usize::MAX, CrashKind::PowerCut);
         }
         self.listen();
         let is_stopped = !self.has_ended() && !self.has_faults && self.below(4) == 0;
@@ -578,7 +578,7 @@ fn a_snapshot_that_a_start_has_loaded_is_durable_though_the_process_before_died_
         let (server, _) = start_on(&disk, "no");
         let mut client = Client::connect(server.addr());
         client.expect(&[("SET k old", "+OK"), ("SAVE", "+OK"), ("SET k new", "+OK")]);
-        disk.end_after(seed as usize % 10, LifeEnd::Kill);
+        disk.end_after(seed as usize % 10, CrashKind::Kill);
         client.call("SAVE"); // it may fail
         let found = disk.found().unwrap_or_else(|| disk.kill());
         let (server, digest) = start_on(&found, "no");

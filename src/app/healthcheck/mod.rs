@@ -24,7 +24,7 @@ const ALIVE: &[u8] = &[b'+', b'-', 0x15];
 
 /// The server to check: the one that the settings describe, unless these options say otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct HealthCheckTarget {
     /// `--running`: all servers of this executable that run on this machine, wherever they listen.
     pub running: bool,
     /// `-h`: the host.
@@ -42,11 +42,11 @@ pub(crate) struct Question {
 /// # Errors
 ///
 /// If there is no connection or reply within two seconds for each address, or the reply is not RESP.
-pub(crate) fn check(question: &Question, config: &Config) -> io::Result<()> {
-    if question.running {
+pub(crate) fn check(target: &HealthCheckTarget, config: &Config) -> io::Result<()> {
+    if target.running {
         return ask_running();
     }
-    let (address, is_tls) = target(question, config)?;
+    let (address, is_tls) = address_of(target, config)?;
     // No secret is sent, so any certificate is accepted.
     let identity = config.tls_cert_file.clone().zip(config.tls_key_file.clone());
     let tls = TlsOptions { insecure: true, identity, ..TlsOptions::default() };
@@ -54,18 +54,18 @@ pub(crate) fn check(question: &Question, config: &Config) -> io::Result<()> {
 }
 
 /// Returns the address to connect to, and whether to use TLS.
-fn target(question: &Question, config: &Config) -> io::Result<(Address, bool)> {
-    if let Some(path) = &question.socket {
+fn address_of(target: &HealthCheckTarget, config: &Config) -> io::Result<(Address, bool)> {
+    if let Some(path) = &target.socket {
         return Ok((Address::Unix(path.clone()), false));
     }
-    let host = question.host.clone().unwrap_or_else(|| own_ip(config).to_string());
-    if let Some(port) = question.port {
-        return Ok((Address::Tcp(host, port), question.tls));
+    let host = target.host.clone().unwrap_or_else(|| own_ip(config).to_string());
+    if let Some(port) = target.port {
+        return Ok((Address::Tcp(host, port), target.tls));
     }
     let unix = config.unixsocket.as_ref().filter(|_| config.port == 0 || config.bind.is_empty());
     match (unix, config.port, config.tls_port) {
-        (Some(path), ..) if question.host.is_none() && !question.tls => Ok((Address::Unix(path.clone()), false)),
-        (_, port @ 1.., _) if !question.tls => Ok((Address::Tcp(host, port), false)),
+        (Some(path), ..) if target.host.is_none() && !target.tls => Ok((Address::Unix(path.clone()), false)),
+        (_, port @ 1.., _) if !target.tls => Ok((Address::Tcp(host, port), false)),
         (_, _, port @ 1..) | (_, port @ 1.., 0) => Ok((Address::Tcp(host, port), true)),
         _ => Err(io::Error::other("with port 0 the port is unknown: name it with -p, or use --running")),
     }

@@ -19,7 +19,7 @@ pub(super) struct Info {
     /// Time for which the lock has been held, in milliseconds, if it is known.
     pub age_ms: Option<i64>,
     /// The holder, or the first of several.
-    pub holder: Party,
+    pub holder: LockClient,
     /// Number of further holders.
     pub others: usize,
     /// Waiting clients, in order of arrival.
@@ -28,7 +28,7 @@ pub(super) struct Info {
 
 /// A client, with the texts that tell it apart from others.
 #[derive(Default)]
-pub(super) struct Party {
+pub(super) struct LockClient {
     pub name: Vec<u8>,
     /// Text of the client about the lock.
     pub meta: Vec<u8>,
@@ -40,7 +40,7 @@ pub(super) struct Party {
 pub(super) struct QueuedClient {
     /// Id of the client's connection.
     pub id: Option<i64>,
-    pub party: Party,
+    pub client: LockClient,
     /// Time for which the client has waited, in milliseconds.
     pub waited_ms: i64,
 }
@@ -97,7 +97,7 @@ impl Info {
             ttl_ms: number("pttl").unwrap_or(-1),
             age_ms: number("age-ms"),
             // If there are several holders, the first one is named.
-            holder: Party::read(holders.first().unwrap_or(reply)),
+            holder: LockClient::read(holders.first().unwrap_or(reply)),
             others: holders.len().saturating_sub(1),
             waiters: items(field(reply, "waiters")).iter().map(QueuedClient::read).collect(),
         })
@@ -107,13 +107,13 @@ impl Info {
     fn of_list(lock: &Frame) -> Self {
         let number = |name: &str| field(lock, name).and_then(integer);
         let waiting = usize::try_from(number("waiting").unwrap_or(0)).unwrap_or(0);
-        let nobody = || QueuedClient { id: None, party: Party::default(), waited_ms: 0 };
+        let nobody = || QueuedClient { id: None, client: LockClient::default(), waited_ms: 0 };
         Info {
             token: None,
             fence: number("fence"),
             ttl_ms: number("pttl").unwrap_or(-1),
             age_ms: number("age-ms"),
-            holder: Party::read(lock),
+            holder: LockClient::read(lock),
             others: 0,
             waiters: std::iter::repeat_with(nobody).take(waiting).collect(),
         }
@@ -134,10 +134,10 @@ impl Info {
     }
 }
 
-impl Party {
+impl LockClient {
     fn read(map: &Frame) -> Self {
         let text = |name: &str| bytes(field(map, name));
-        Party { name: text("client-name"), meta: text("meta"), addr: text("addr"), user: text("user") }
+        LockClient { name: text("client-name"), meta: text("meta"), addr: text("addr"), user: text("user") }
     }
 
     /// Describes the client, safe to be shown.
@@ -156,7 +156,11 @@ impl Party {
 impl QueuedClient {
     fn read(map: &Frame) -> Self {
         let number = |name: &str| field(map, name).and_then(integer);
-        QueuedClient { id: number("client-id"), party: Party::read(map), waited_ms: number("waited-ms").unwrap_or(0) }
+        QueuedClient {
+            id: number("client-id"),
+            client: LockClient::read(map),
+            waited_ms: number("waited-ms").unwrap_or(0),
+        }
     }
 }
 

@@ -154,7 +154,7 @@ pub(super) enum OnLost {
 
 /// Verbosity about the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Telling {
+pub(super) enum WaitVerbosity {
     /// Nothing.
     Quiet,
     /// A line on a terminal.
@@ -212,7 +212,7 @@ pub(super) struct LockedCommand {
     /// Purpose of the lock, which others are shown; empty for none.
     pub meta: Vec<u8>,
     /// Verbosity about the wait.
-    pub telling: Telling,
+    pub verbosity: WaitVerbosity,
 }
 
 /// The server, with the options to connect to it.
@@ -280,10 +280,10 @@ fn run(name: Vec<u8>, words: &mut Words) -> Result<LockedCommand, String> {
         on_lost: words.on_lost,
         kill_after: words.kill_after,
         meta: words.meta.take().map(OsString::into_vec).unwrap_or_default(),
-        telling: match (words.quiet, words.verbose) {
-            (true, _) => Telling::Quiet,
-            (_, true) => Telling::Always,
-            _ => Telling::OnTerminal,
+        verbosity: match (words.quiet, words.verbose) {
+            (true, _) => WaitVerbosity::Quiet,
+            (_, true) => WaitVerbosity::Always,
+            _ => WaitVerbosity::OnTerminal,
         },
     })
 }
@@ -400,10 +400,10 @@ mod tests {
         assert_eq!(run.command, ["make", "-n", "--", "x"]);
         let (_, run) = of_run(&["-n", "-E", "9", "--on-lost", "warn", "--verbose", "job", "--", "true"]);
         assert_eq!((run.wait, run.conflict, run.on_lost), (Some(Duration::ZERO), 9, OnLost::Warn));
-        assert_eq!((run.telling, run.meta), (Telling::Always, Vec::new()));
+        assert_eq!((run.verbosity, run.meta), (WaitVerbosity::Always, Vec::new()));
         let (_, run) = of_run(&["job", "--", "true"]);
         assert_eq!((run.wait, run.ttl, run.conflict), (None, Duration::from_secs(30), 75));
-        assert_eq!((run.on_lost, run.telling), (OnLost::Term, Telling::OnTerminal));
+        assert_eq!((run.on_lost, run.verbosity), (OnLost::Term, WaitVerbosity::OnTerminal));
     }
 
     #[test]

@@ -67,7 +67,7 @@ async fn run_with_messages(
     let mut signals = SignalReceiver::new().map_err(|cause| LockFailure::of_system(system_text(&cause)))?;
     let claim = Claim::new(run.name.clone(), ms(run.ttl), run.meta.clone()).map_err(LockFailure::of_system)?;
     let mut holder = JobLock::new(server, claim, messages);
-    let mut waiting = WaitReport::new(server, &run.name, run.telling, messages);
+    let mut waiting = WaitReport::new(server, &run.name, run.verbosity, messages);
     let acquired = tokio::select! {
         biased;
         signal = signals.end() => Err(signal),

@@ -9,7 +9,7 @@ use crate::app::lock::connection::LockConnection;
 use crate::app::lock::failure::RequestError;
 use crate::app::lock::info::{Info, ask};
 use crate::app::lock::messages::Messages;
-use crate::app::lock::options::{ServerOptions, Telling};
+use crate::app::lock::options::{ServerOptions, WaitVerbosity};
 use crate::app::lock::screen::columns;
 use crate::app::lock::shown::{cut, shown, time};
 
@@ -37,14 +37,19 @@ pub(super) struct WaitReport<'a> {
 
 impl<'a> WaitReport<'a> {
     /// Creates the reporter; nothing is told yet.
-    pub(super) fn new(server: &'a ServerOptions, name: &'a [u8], telling: Telling, messages: &'a Messages) -> Self {
+    pub(super) fn new(
+        server: &'a ServerOptions,
+        name: &'a [u8],
+        verbosity: WaitVerbosity,
+        messages: &'a Messages,
+    ) -> Self {
         let is_terminal = io::stderr().is_terminal();
         WaitReport {
             server,
             name,
             messages,
-            is_told: telling == Telling::Always || telling == Telling::OnTerminal && is_terminal,
-            is_quiet: telling == Telling::Quiet,
+            is_told: verbosity == WaitVerbosity::Always || verbosity == WaitVerbosity::OnTerminal && is_terminal,
+            is_quiet: verbosity == WaitVerbosity::Quiet,
             is_terminal,
             told: String::new(),
             is_line_open: false,

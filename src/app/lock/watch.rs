@@ -195,7 +195,7 @@ fn queue(name: &[u8], info: Option<&Info>) -> Vec<String> {
         info.waiters
             .iter()
             .enumerate()
-            .map(|(at, waiter)| format!("{:>4}  {:>7}  {}", at + 1, time(waiter.waited_ms), waiter.party.describe())),
+            .map(|(at, waiter)| format!("{:>4}  {:>7}  {}", at + 1, time(waiter.waited_ms), waiter.client.describe())),
     );
     lines
 }

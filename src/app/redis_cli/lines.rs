@@ -16,7 +16,7 @@ const SLOW_MS: u64 = 500;
 
 /// Consequence of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AfterLine {
+pub(super) enum LineOutcome {
     /// The next line.
     Line,
     /// The end; true for exit status 0.
@@ -43,7 +43,7 @@ pub(super) fn run(session: CliSession, version: &str) -> Result<bool, String> {
     let mut lines = Lines::new(session, version);
     for line in io::stdin().lock().split(b'\n') {
         let line = line.map_err(|cause| system_text(&cause))?;
-        if let AfterLine::End(is_success) = lines.take(&line) {
+        if let LineOutcome::End(is_success) = lines.take(&line) {
             return Ok(is_success);
         }
     }
@@ -77,28 +77,28 @@ impl Lines {
     }
 
     /// Executes a line.
-    pub(super) fn take(&mut self, line: &[u8]) -> AfterLine {
+    pub(super) fn take(&mut self, line: &[u8]) -> LineOutcome {
         match split(line) {
-            Ok((_, words)) if words.is_empty() => AfterLine::Line,
+            Ok((_, words)) if words.is_empty() => LineOutcome::Line,
             Ok((times, words)) => self.execute(times, &words),
             // Where standard output is closed, the next command finds out.
             Err(text) => {
                 let _ = print(text.as_bytes());
-                AfterLine::Line
+                LineOutcome::Line
             }
         }
     }
 
     /// Executes a command, `times` times if the line has a number. After a number, everything but `help` is sent to the
     /// server.
-    fn execute(&mut self, times: Option<i64>, words: &[Vec<u8>]) -> AfterLine {
+    fn execute(&mut self, times: Option<i64>, words: &[Vec<u8>]) -> LineOutcome {
         let name = words[0].to_ascii_lowercase();
         if let Some(times) = times.filter(|_| !matches!(&name[..], b"help" | b"?")) {
             return self.send(times, words);
         }
         let shown = match (&name[..], words) {
             (b"help" | b"?", [_, topic @ ..]) => self.help_text(topic),
-            (b"quit" | b"exit", _) => return AfterLine::End(true),
+            (b"quit" | b"exit", _) => return LineOutcome::End(true),
             ([b':', ..], _) => self.set_preference(words).unwrap_or_default(),
             (b"restart", _) => "Use 'restart' only in Lua debugging mode.\n".into(),
             (b"clear", [_]) => "\x1b[H\x1b[2J".into(),
@@ -106,13 +106,13 @@ impl Lines {
                 let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok()).unwrap_or_default();
                 self.session.options.address = Address::Tcp(String::from_utf8_lossy(host).into_owned(), port);
                 self.connect();
-                return AfterLine::Line;
+                return LineOutcome::Line;
             }
             _ => return self.send(1, words),
         };
         // Where standard output is closed, the next command finds out.
         let _ = print(shown.as_bytes());
-        AfterLine::Line
+        LineOutcome::Line
     }
 
     /// Prints the help on a topic.
@@ -136,13 +136,13 @@ impl Lines {
         is_connected
     }
 
-    fn send(&mut self, times: i64, words: &[Vec<u8>]) -> AfterLine {
+    fn send(&mut self, times: i64, words: &[Vec<u8>]) -> LineOutcome {
         if !self.session.is_connected() && !self.connect() {
-            return AfterLine::Line;
+            return LineOutcome::Line;
         }
         let began = self.clock.now();
         match self.session.repeat(words, times) {
-            Ok(is_success) if !is_success || self.session.is_unread => return AfterLine::End(is_success),
+            Ok(is_success) if !is_success || self.session.is_unread => return LineOutcome::End(is_success),
             Ok(_) => {}
             Err(reason) => (self.session.complain)(&reason),
         }
@@ -150,7 +150,7 @@ impl Lines {
         if took_ms >= SLOW_MS && self.session.options.format.form == ReplyForm::Typed {
             let _ = print(format!("({:.2}s)\n", took_ms as f64 / 1000.0).as_bytes());
         }
-        AfterLine::Line
+        LineOutcome::Line
     }
 
     /// Asks the server for its commands, if it may answer now.

@@ -16,7 +16,7 @@ use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use crate::app::redis_cli::hints::ServerCommands;
 use crate::app::redis_cli::history::{LINES_MAX, dot_file, is_secret, save};
 use crate::app::redis_cli::interrupts::Interrupts;
-use crate::app::redis_cli::lines::{AfterLine, Lines, UNBALANCED, split};
+use crate::app::redis_cli::lines::{LineOutcome, Lines, UNBALANCED, split};
 use crate::app::redis_cli::session::CliSession;
 use crate::text::{split_words, system_text};
 
@@ -41,7 +41,7 @@ pub(super) fn run(mut session: CliSession, version: &str) -> Result<bool, String
         match line {
             Ok(line) => {
                 typed.remember(&line);
-                if let AfterLine::End(is_success) = lines.take(line.as_bytes()) {
+                if let LineOutcome::End(is_success) = lines.take(line.as_bytes()) {
                     return Ok(is_success);
                 }
             }

@@ -13,7 +13,7 @@ use crate::command::geo::protocol::{read_position, read_unit, reply_distance, re
 use crate::command::geo::search::{
     georadius, georadius_ro, georadiusbymember, georadiusbymember_ro, geosearch, geosearchstore,
 };
-use crate::command::sorted_set::add::{Rule, put};
+use crate::command::sorted_set::add::{ZaddOptions, put};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -135,12 +135,12 @@ fn searched_and_stored(request: Request<'_>, options_at: usize) -> Vec<(usize, K
 
 fn geoadd(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let (mut rule, mut count) = (Rule::default(), 0);
+    let (mut options, mut count) = (ZaddOptions::default(), 0);
     for word in call.args.rest() {
         match word {
-            word if is_word(word, "NX") => rule.only_new = true,
-            word if is_word(word, "XX") => rule.only_existing = true,
-            word if is_word(word, "CH") => rule.counts_changes = true,
+            word if is_word(word, "NX") => options.only_new = true,
+            word if is_word(word, "XX") => options.only_existing = true,
+            word if is_word(word, "CH") => options.counts_changes = true,
             _ => break,
         }
         count += 1;
@@ -148,7 +148,7 @@ fn geoadd(call: &mut Call<'_>) -> Result<()> {
     for _ in 0..count {
         call.args.next_arg();
     }
-    if !call.args.left().is_multiple_of(3) || rule.only_new && rule.only_existing {
+    if !call.args.left().is_multiple_of(3) || options.only_new && options.only_existing {
         return Err(Error::Syntax);
     }
     let members = call.args.rest().skip(2).step_by(3);
@@ -160,8 +160,8 @@ fn geoadd(call: &mut Call<'_>) -> Result<()> {
     if scores.is_empty() {
         return Err(Error::Syntax);
     }
-    let tally = put(call, key, rule, &scores, members)?;
-    call.reply.int(tally.count(rule) as i64);
+    let tally = put(call, key, options, &scores, members)?;
+    call.reply.int(tally.count(options) as i64);
     Ok(())
 }
 

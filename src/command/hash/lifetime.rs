@@ -4,7 +4,7 @@ use crate::command::hash::expire::{
     HPERSIST, MISSING_FIELDS, NOT_POSITIVE, TWO_FIELDS, log_deadline, read_fields, set_deadlines, take_words,
 };
 use crate::command::hash::fields::{HDEL, HSET, growth, hash_key, reply_text};
-use crate::command::ttl::{DeadlineCondition, Other, Time, TtlOption, Unit};
+use crate::command::ttl::{DeadlineCondition, OtherTtlOption, Time, TtlOption, Unit};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -102,19 +102,19 @@ fn persist(call: &mut Call<'_>, key: Key<'_>, fields: &[&[u8]]) -> Result<()> {
 /// The options of a command.
 struct Syntax {
     /// The option that a command has besides those that set a time.
-    other: Other,
+    other: OtherTtlOption,
     two_times: &'static str,
     /// True if values follow the fields, and conditions are allowed.
     sets: bool,
 }
 
 const HGETEX: Syntax = Syntax {
-    other: Other::Persist,
+    other: OtherTtlOption::Persist,
     two_times: "Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified",
     sets: false,
 };
 const HSETEX: Syntax = Syntax {
-    other: Other::KeepTtl,
+    other: OtherTtlOption::KeepTtl,
     two_times: "Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified",
     sets: true,
 };

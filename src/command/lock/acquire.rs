@@ -7,7 +7,7 @@ use crate::client::info::RemoteClient;
 use crate::client::registry::QueuePlace;
 use crate::client::staged::LockDemand;
 use crate::command::lock::args::{AcquireArgs, has_permits};
-use crate::command::lock::deadlock::{self, Prospect};
+use crate::command::lock::deadlock::{self, DeadlockCheck};
 use crate::command::lock::replicated::reply_when_acknowledged;
 use crate::command::string::{SET, SET_EX};
 use crate::command::ttl::EXPIRE;
@@ -20,7 +20,7 @@ use crate::store::{
 
 /// The state of a lock for the client that asks for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum Availability {
     /// The client can have the lock.
     Free,
     /// The client holds the lock, by its token.
@@ -32,7 +32,7 @@ enum Standing {
 pub(super) fn acquire(call: &mut Call<'_>) -> Result<()> {
     let mut ask = AcquireArgs::for_one(call)?;
     let key = ask.keys[0];
-    if standing(call, key, &mut ask)? == Standing::Taken {
+    if availability(call, key, &mut ask)? == Availability::Taken {
         wait(call, &ask)?;
         let Some(replicas) = ask.replicas else { return Ok(()) };
         let Some(queued) = call.take_rest() else { return Ok(()) };
@@ -53,7 +53,7 @@ pub(super) fn acquire_several(call: &mut Call<'_>) -> Result<()> {
     let keys = ask.keys.clone();
     let mut is_any_taken = false;
     for key in &keys {
-        is_any_taken |= standing(call, *key, &mut ask)? == Standing::Taken;
+        is_any_taken |= availability(call, *key, &mut ask)? == Availability::Taken;
     }
     if is_any_taken {
         return wait(call, &ask);
@@ -70,20 +70,20 @@ pub(super) fn acquire_several(call: &mut Call<'_>) -> Result<()> {
 ///
 /// # Errors
 /// The key is not a lock, the caller holds it in another mode, or asks for more than the semaphore has.
-fn standing(call: &mut Call<'_>, key: Key<'_>, ask: &mut AcquireArgs<'_>) -> Result<Standing> {
+fn availability(call: &mut Call<'_>, key: Key<'_>, ask: &mut AcquireArgs<'_>) -> Result<Availability> {
     let is_turn = is_turn(call, key, ask);
     let is_retry = call.is_retry();
-    let free = |fits: bool| if fits && is_turn { Standing::Free } else { Standing::Taken };
+    let free = |fits: bool| if fits && is_turn { Availability::Free } else { Availability::Taken };
     // The holders come first: the look-up ends expired ones, and the last of these takes the key along.
     if let Some(holders) = call.view.locks().holders(key) {
         let held = holders.find(ask.token_hash, ask.token).and_then(|number| holders.get(number));
         let sharing = holders.sharing();
         return match (sharing, &mut ask.mode) {
-            (Sharing::Readers { .. }, LockMode::Shared) if held.is_some() => Ok(Standing::Held),
+            (Sharing::Readers { .. }, LockMode::Shared) if held.is_some() => Ok(Availability::Held),
             (Sharing::Permits { .. }, LockMode::Permits { count, .. })
                 if held.is_some_and(|held| held.permits == *count) =>
             {
-                Ok(Standing::Held)
+                Ok(Availability::Held)
             }
             _ if held.is_some() => Err(in_another_mode()),
             (Sharing::Readers { .. }, LockMode::Shared) => Ok(free(true)),
@@ -96,13 +96,13 @@ fn standing(call: &mut Call<'_>, key: Key<'_>, ask: &mut AcquireArgs<'_>) -> Res
                 Ok(free(has_room))
             }
             (_, LockMode::Permits { size: 0, .. }) => Err(needs_size()),
-            _ => Ok(Standing::Taken),
+            _ => Ok(Availability::Taken),
         };
     }
     let is_token = call.view.get::<Str>(key, Lookup::WRITE)?.map(|text| *text.as_slice() == *ask.token);
     if is_token == Some(true) {
         return match ask.mode {
-            LockMode::Exclusive | LockMode::Several => Ok(Standing::Held),
+            LockMode::Exclusive | LockMode::Several => Ok(Availability::Held),
             LockMode::Shared | LockMode::Permits { .. } => Err(in_another_mode()),
         };
     }
@@ -270,8 +270,8 @@ fn wait(call: &mut Call<'_>, ask: &AcquireArgs<'_>) -> Result<()> {
     let begins = ask.until_ms.is_some() && call.caller.staged.is_none() && !call.is_nested();
     // An engine queues the client first: its call is then retried on the mirror, to examine it.
     let begins = begins && call.is_retry() == call.namespace.engine().is_some();
-    let prospect = if begins { deadlock::prospect(call, ask) } else { Prospect::Waits };
-    if let Prospect::Unknown = prospect {
+    let check = if begins { deadlock::check(call, ask) } else { DeadlockCheck::Waits };
+    if let DeadlockCheck::Unknown = check {
         call.retry_exclusive();
         return Ok(());
     }
@@ -281,7 +281,7 @@ fn wait(call: &mut Call<'_>, ask: &AcquireArgs<'_>) -> Result<()> {
         None if !is_retry => _ = locks.contended.fetch_add(1, Relaxed),
         None => {}
     }
-    if let Prospect::Deadlock(cycle) = prospect {
+    if let DeadlockCheck::Deadlock(cycle) = check {
         locks.deadlocks.fetch_add(1, Relaxed);
         return Err(Error::Deadlock(cycle));
     }

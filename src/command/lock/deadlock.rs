@@ -27,8 +27,8 @@ use crate::store::{HeldLock, Key, LockMode, LockRecord, LockWaiter};
 /// The number of locks of a cycle that an error shows.
 const LINKS_SHOWN: usize = 16;
 
-/// The prospect of a client that is about to queue.
-pub(super) enum Prospect {
+/// Outcome of the search for a deadlock by a client that is about to queue.
+pub(super) enum DeadlockCheck {
     /// The client waits until it is served.
     Waits,
     /// The client depends on locks that the call has not locked.
@@ -47,30 +47,31 @@ pub(crate) struct CycleLink {
     is_queued: bool,
 }
 
-/// Returns the prospect of the caller if it waits for locks that it cannot have now, and records the caller as queued.
-pub(super) fn prospect(call: &mut Call<'_>, ask: &AcquireArgs<'_>) -> Prospect {
+/// Checks if the caller is in a deadlock if it waits for locks that it cannot have now, and records the caller as
+/// queued.
+pub(super) fn check(call: &mut Call<'_>, ask: &AcquireArgs<'_>) -> DeadlockCheck {
     if call.config.lock_deadlock == OnDeadlock::Wait {
-        return Prospect::Waits;
+        return DeadlockCheck::Waits;
     }
     let (clients, info) = (&call.namespace.clients, call.caller.info.clone());
     clients.queued.enter(&info, ask.token_hash);
-    let prospect = if !may_be_waited_for(call, ask) {
-        Prospect::Waits
+    let check = if !may_be_waited_for(call, ask) {
+        DeadlockCheck::Waits
     } else if call.view.is_whole() {
         let locks = ask.keys.iter().map(|key| (call.caller.db, Box::from(key.bytes))).collect();
         let kept = ask.kept.as_ref().map(|kept| kept.number);
         let newcomer = Waiting { client: info.id, token: ask.token_hash, locks, mode: ask.mode, kept };
         let cycle = if may_lead_to(call, &newcomer) { Search::new(call).cycle_of(newcomer) } else { None };
-        cycle.map_or(Prospect::Waits, |cycle| Prospect::Deadlock(in_words(call, &cycle)))
+        cycle.map_or(DeadlockCheck::Waits, |cycle| DeadlockCheck::Deadlock(in_words(call, &cycle)))
     } else if ask.keys.iter().any(|key| may_hang(call, *key)) {
-        Prospect::Unknown
+        DeadlockCheck::Unknown
     } else {
-        Prospect::Waits
+        DeadlockCheck::Waits
     };
-    if !matches!(prospect, Prospect::Waits) {
+    if !matches!(check, DeadlockCheck::Waits) {
         clients.queued.leave(&info, ask.token_hash);
     }
-    prospect
+    check
 }
 
 /// Returns the cycle that contains the holder of a lock, or into which the holder's wait leads, if the lock is held for

@@ -13,7 +13,7 @@ pub(crate) struct NamedHolder {
 
 /// The reason why a holder is not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Absence {
+pub(crate) enum HolderNotFound {
     /// The lock has no holder, as far as is known.
     Free,
     /// The lock has other holders.
@@ -25,16 +25,16 @@ impl NamedHolder {
     ///
     /// # Errors
     /// The holder does not hold the lock any more.
-    pub(crate) fn token(self, view: &mut View<'_>, key: Key<'_>) -> Result<Box<[u8]>, Absence> {
+    pub(crate) fn token(self, view: &mut View<'_>, key: Key<'_>) -> Result<Box<[u8]>, HolderNotFound> {
         view.lookup(key, Lookup::PEEK); // an expired key is deleted
         let record = match view.locks().holders(key) {
             Some(holders) => {
-                let holder = self.number.and_then(|number| holders.get(number)).ok_or(Absence::Others)?;
+                let holder = self.number.and_then(|number| holders.get(number)).ok_or(HolderNotFound::Others)?;
                 &holder.record
             }
-            None => view.locks().record(key).ok_or(Absence::Free)?,
+            None => view.locks().record(key).ok_or(HolderNotFound::Free)?,
         };
         let is_it = record.fence == self.fence;
-        is_it.then(|| record.token.clone()).ok_or(Absence::Others)
+        is_it.then(|| record.token.clone()).ok_or(HolderNotFound::Others)
     }
 }

@@ -295,7 +295,7 @@ fn mode_of(sharing: Sharing) -> (&'static str, Option<i64>) {
 
 /// A lock as LOCK.LIST and the metrics page show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct ListedLock {
     pub(super) mode: &'static str,
     pub(super) fence: Option<i64>,
     /// The time for which the lock has been held by any holder, in milliseconds.
@@ -306,7 +306,7 @@ pub(super) struct Listed {
     pub(super) permits: Option<(u32, u32)>,
 }
 
-impl Listed {
+impl ListedLock {
     /// Describes a lock; `None` for a lock without a record, which was taken by another command.
     pub(super) fn of(lock: &SeenLock<'_>, entry: Option<&Entry>, now: Now) -> Option<Self> {
         let pttl_ms = entry.map(|entry| pttl_ms(entry.deadline(), now));
@@ -319,14 +319,14 @@ impl Listed {
             None if entry.is_some() => return None,
             None => ("free", None, None, 0, None),
         };
-        Some(Listed { mode, fence, age_ms, pttl_ms, holders, permits })
+        Some(ListedLock { mode, fence, age_ms, pttl_ms, holders, permits })
     }
 }
 
 /// A lock in the reply of LOCK.LIST.
 struct Row<'k> {
     key: &'k [u8],
-    listed: Listed,
+    listed: ListedLock,
     waiting: usize,
     /// The client that holds the lock alone.
     client: Option<RemoteClient>,
@@ -376,7 +376,7 @@ impl Continuation for Listing {
             steps = steps.saturating_sub(STEPS_PER_KEY + key.len() + compared);
             (last, self.left) = (position, self.left.saturating_sub(1));
             let is_wanted = is_match && (!lock.queue.is_empty() || !self.only_waiting);
-            if let Some(listed) = Listed::of(lock, entry, now).filter(|_| is_wanted) {
+            if let Some(listed) = ListedLock::of(lock, entry, now).filter(|_| is_wanted) {
                 let record = if let Some(HeldLock::Exclusive(record)) = lock.held { Some(record) } else { None };
                 let row = Row { key, listed, waiting: lock.queue.len(), client: record.and_then(client_of) };
                 self.found.add(protocol, |reply| reply_listed(reply, &row, engine));

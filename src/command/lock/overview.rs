@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use crate::client::info::RemoteClient;
 use crate::command::lock::deadlock::{self, CycleLink};
-use crate::command::lock::inspect::{Listed, age_ms, mode_word, pttl_ms};
+use crate::command::lock::inspect::{ListedLock, age_ms, mode_word, pttl_ms};
 use crate::dispatch::introspection::describe;
 use crate::dispatch::{Call, Handlers};
 use crate::namespace::Namespace;
@@ -169,7 +169,7 @@ impl Ord for ShownLock {
 
 /// Returns up to `max_count` locks; `None` while a script keeps the store busy.
 pub(crate) fn overview(namespace: &Namespace, handlers: &'static Handlers, max_count: usize) -> Option<Vec<ShownLock>> {
-    let mut shown = Shown { locks: BinaryHeap::new(), max_count };
+    let mut shown = TopLocks { locks: BinaryHeap::new(), max_count };
     let databases = describe(namespace, handlers, "lock.list", |call| {
         let used = call.view.used_databases();
         let has_locks = |db: &usize| {
@@ -211,15 +211,15 @@ fn limit_clients(locks: &mut [ShownLock]) {
 }
 
 /// The first locks in the order, among those visited so far.
-struct Shown {
+struct TopLocks {
     locks: BinaryHeap<Reverse<ShownLock>>,
     max_count: usize,
 }
 
-impl Shown {
+impl TopLocks {
     fn offer(&mut self, db: usize, lock: &SeenLock<'_>, entry: Option<&Entry>, now: Now) {
         let (key, queue) = (lock.key.bytes, lock.queue);
-        let listed = Listed::of(lock, entry, now);
+        let listed = ListedLock::of(lock, entry, now);
         let wait_ms = queue.front().map(|waiter| now.ms_since(waiter.since_us));
         let age_ms = listed.as_ref().and_then(|listed| listed.age_ms);
         if self.locks.len() == self.max_count {

@@ -13,20 +13,20 @@ use crate::store::{Event, Key, LockRecord, Lookup, LossReason, Sharing, Str, is_
 const RESIZED: &Event = &SET.keeping_holders();
 
 /// The form in which a client holds a lock.
-enum Held {
+enum HoldKind {
     Alone,
     /// With others; holds its number among the holders.
     WithOthers(u64),
 }
 
 /// Returns the form in which a lock is held with a token, if it is.
-fn held(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> Result<Option<Held>> {
+fn held(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> Result<Option<HoldKind>> {
     let hash = call.namespace.store.hash(token);
     if let Some(holders) = call.view.locks().holders(key) {
-        return Ok(holders.find(hash, token).map(Held::WithOthers));
+        return Ok(holders.find(hash, token).map(HoldKind::WithOthers));
     }
     let is_token = call.view.get::<Str>(key, Lookup::WRITE)?.is_some_and(|text| *text.as_slice() == *token);
-    Ok((is_token && !is_shared_value(token)).then_some(Held::Alone))
+    Ok((is_token && !is_shared_value(token)).then_some(HoldKind::Alone))
 }
 
 pub(super) fn renew(call: &mut Call<'_>) -> Result<()> {
@@ -37,11 +37,11 @@ pub(super) fn renew(call: &mut Call<'_>) -> Result<()> {
     let deadline = read_deadline(call)?;
     let until_ms = deadline.mono_ms(call.now());
     let fence = match held(call, key, token)? {
-        Some(Held::Alone) => {
+        Some(HoldKind::Alone) => {
             call.view.set_deadline(key, Some(deadline), EXPIRE);
             Some(record(call, key, token, |_, _| {}))
         }
-        Some(Held::WithOthers(number)) => call.view.locks().change_holders(key, |holders| {
+        Some(HoldKind::WithOthers(number)) => call.view.locks().change_holders(key, |holders| {
             let holders = holders.as_mut()?;
             holders.set_until(number, until_ms);
             holders.get(number).map(|holder| holder.record.fence)
@@ -57,7 +57,7 @@ pub(super) fn release(call: &mut Call<'_>) -> Result<()> {
     let held = held(call, key, token)?;
     let is_held = held.is_some();
     match held {
-        Some(Held::Alone) => {
+        Some(HoldKind::Alone) => {
             if call.view.locks().record(key).is_some_and(|record| is_of_another(call.caller.info.id, record)) {
                 call.view.locks().lose(key, LossReason::Released);
             } else if let Some(record) = call.view.locks().end(key) {
@@ -65,7 +65,7 @@ pub(super) fn release(call: &mut Call<'_>) -> Result<()> {
             }
             call.view.remove(key);
         }
-        Some(Held::WithOthers(number)) => {
+        Some(HoldKind::WithOthers(number)) => {
             let client = call.caller.info.id;
             let holder = call.view.locks().holders(key).and_then(|holders| holders.get(number));
             let is_lost = holder.is_some_and(|holder| is_of_another(client, &holder.record));
@@ -103,8 +103,8 @@ fn record_ended(call: &mut Call<'_>, key: Key<'_>, record: &LockRecord) {
 pub(super) fn fence(call: &mut Call<'_>) -> Result<()> {
     let (key, token) = (call.args.key()?, call.args.bytes()?);
     let fence = match held(call, key, token)? {
-        Some(Held::Alone) => Some(record(call, key, token, |_, _| {})),
-        Some(Held::WithOthers(number)) => {
+        Some(HoldKind::Alone) => Some(record(call, key, token, |_, _| {})),
+        Some(HoldKind::WithOthers(number)) => {
             call.view.locks().holders(key).and_then(|holders| Some(holders.get(number)?.record.fence))
         }
         None => None,

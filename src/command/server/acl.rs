@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use crate::acl::{DEFAULT, DenialEntry, Shown, User, has_blanks, to_hex};
+use crate::acl::{DEFAULT, DenialEntry, ShownSelector, User, has_blanks, to_hex};
 use crate::client::info::{ChannelKind, ClientInfo};
 use crate::client::outbox::END;
 use crate::dispatch::args::is_word;
@@ -177,7 +177,7 @@ fn get_user(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-fn show_selector(reply: &mut Reply<'_>, shown: &Shown) {
+fn show_selector(reply: &mut Reply<'_>, shown: &ShownSelector) {
     for (field, rules) in [("commands", &shown.commands), ("keys", &shown.keys), ("channels", &shown.channels)] {
         reply.bulk(field.as_bytes());
         reply.bulk(rules);

@@ -24,7 +24,7 @@ const NOT_A_NUMBER: &str = "resulting score is not a number (NaN)";
 
 /// The options of ZADD: conditions for setting a score, and the contents of the reply.
 #[derive(Clone, Copy, Default)]
-pub(in crate::command) struct Rule {
+pub(in crate::command) struct ZaddOptions {
     pub only_new: bool,
     pub only_existing: bool,
     only_greater: bool,
@@ -44,29 +44,29 @@ enum Outcome {
     Set(f64),
 }
 
-impl Rule {
+impl ZaddOptions {
     /// Reads the options before the first score.
     fn read(args: &mut Args<'_>) -> Self {
-        let mut rule = Rule::default();
+        let mut options = ZaddOptions::default();
         while let Some(word) = args.rest().next() {
             match word {
                 // A number is not an option; most calls have none.
                 [b'0'..=b'9' | b'-' | b'+' | b'.', ..] => break,
-                word if is_word(word, "NX") => rule.only_new = true,
-                word if is_word(word, "XX") => rule.only_existing = true,
-                word if is_word(word, "GT") => rule.only_greater = true,
-                word if is_word(word, "LT") => rule.only_less = true,
-                word if is_word(word, "CH") => rule.counts_changes = true,
-                word if is_word(word, "INCR") => rule.increments = true,
+                word if is_word(word, "NX") => options.only_new = true,
+                word if is_word(word, "XX") => options.only_existing = true,
+                word if is_word(word, "GT") => options.only_greater = true,
+                word if is_word(word, "LT") => options.only_less = true,
+                word if is_word(word, "CH") => options.counts_changes = true,
+                word if is_word(word, "INCR") => options.increments = true,
                 _ => break,
             }
             args.next_arg();
         }
-        rule
+        options
     }
 
     fn check(self, elements: usize) -> Result<()> {
-        let Rule { only_new, only_existing, only_greater, only_less, increments, .. } = self;
+        let ZaddOptions { only_new, only_existing, only_greater, only_less, increments, .. } = self;
         if only_new && only_existing {
             Err(Error::other(NX_AND_XX))
         } else if only_new && (only_greater || only_less) || only_greater && only_less {
@@ -96,34 +96,34 @@ impl Rule {
 
 pub(super) fn zadd(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let rule = Rule::read(&mut call.args);
-    add(call, key, rule)
+    let options = ZaddOptions::read(&mut call.args);
+    add(call, key, options)
 }
 
 pub(super) fn zincrby(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    add(call, key, Rule { increments: true, ..Rule::default() })
+    add(call, key, ZaddOptions { increments: true, ..ZaddOptions::default() })
 }
 
 /// Adds the pairs of score and member to the end of the request.
-fn add(call: &mut Call<'_>, key: Key<'_>, rule: Rule) -> Result<()> {
+fn add(call: &mut Call<'_>, key: Key<'_>, options: ZaddOptions) -> Result<()> {
     let pairs = call.args.rest();
     if pairs.len() == 0 || !pairs.len().is_multiple_of(2) {
         return Err(Error::Syntax);
     }
-    rule.check(pairs.len() / 2)?;
+    options.check(pairs.len() / 2)?;
     // All scores are parsed before the first one is stored.
     let mut scores: SmallVec<[f64; 8]> = SmallVec::with_capacity(pairs.len() / 2);
     for word in pairs.clone().step_by(2) {
         scores.push(parse_double(word).ok_or(Error::NotFloat)?);
     }
     let members = pairs.skip(1).step_by(2);
-    let tally = put(call, key, rule, &scores, members)?;
-    match (tally.last, rule.increments) {
+    let tally = put(call, key, options, &scores, members)?;
+    match (tally.last, options.increments) {
         (Outcome::NotANumber, _) => return Err(Error::other(NOT_A_NUMBER)),
         (Outcome::Set(score), true) => call.reply.double(score),
         (Outcome::Refused, true) => call.reply.null(),
-        (_, false) => call.reply.int(tally.count(rule) as i64),
+        (_, false) => call.reply.int(tally.count(options) as i64),
     }
     Ok(())
 }
@@ -138,8 +138,8 @@ pub(in crate::command) struct ZaddCounts {
 
 impl ZaddCounts {
     /// Returns the number of members to reply with.
-    pub(in crate::command) fn count(&self, rule: Rule) -> usize {
-        if rule.counts_changes { self.added + self.updated } else { self.added }
+    pub(in crate::command) fn count(&self, options: ZaddOptions) -> usize {
+        if options.counts_changes { self.added + self.updated } else { self.added }
     }
 }
 
@@ -150,16 +150,16 @@ impl ZaddCounts {
 pub(in crate::command) fn put<'a>(
     call: &mut Call<'_>,
     key: Key<'_>,
-    rule: Rule,
+    options: ZaddOptions,
     scores: &[f64],
     members: impl Iterator<Item = &'a [u8]>,
 ) -> Result<ZaddCounts> {
     let growth = growth(call);
     let mut tally = ZaddCounts { added: 0, updated: 0, last: Outcome::Refused };
-    let event: &'static Event = if rule.increments { ZINCR } else { ZADD };
+    let event: &'static Event = if options.increments { ZINCR } else { ZADD };
     let mut edit = call.view.edit::<SortedSet>(key, event)?;
     let is_new = !edit.exists();
-    if is_new && rule.only_existing {
+    if is_new && options.only_existing {
         return Ok(tally);
     }
     // Creating the key is a change by itself; of an existing key only the changes below count.
@@ -170,7 +170,7 @@ pub(in crate::command) fn put<'a>(
     }
     for (score, member) in scores.iter().zip(members) {
         set.put(member, growth, |old| {
-            tally.last = rule.judge(old, *score);
+            tally.last = options.judge(old, *score);
             let Outcome::Set(new) = tally.last else { return None };
             match old {
                 None => tally.added += 1,

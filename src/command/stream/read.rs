@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::command::stream::{CONSUMER_CREATED, GroupLog, ids, no_group, reply_content, reply_entry, reply_id};
 use crate::command::timeout::read_timeout;
-use crate::dispatch::Repetition;
+use crate::dispatch::BlockedRetry;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -151,8 +151,8 @@ fn finish(
     let request = fixed_request(call.args.request(), sources);
     let retry_at_ms = next_claim_ms(call, options, sources)?;
     let wake_on_delete = options.group.is_some();
-    let repetition = Repetition { request, wake_on_delete, retry_at_ms, ..Repetition::new(Stream::TYPE) };
-    call.block_and_repeat(repetition, until_ms, |reply| reply.null_array());
+    let retry = BlockedRetry { request, wake_on_delete, retry_at_ms, ..BlockedRetry::new(Stream::TYPE) };
+    call.block_and_repeat(retry, until_ms, |reply| reply.null_array());
     Ok(())
 }
 

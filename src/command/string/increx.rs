@@ -5,7 +5,7 @@
 use rustc_apfloat::Float;
 
 use crate::command::string::events::{INCRBY, INCRBYFLOAT};
-use crate::command::ttl::{Amount, EXPIRATION_OR_PERSIST, EXPIRE, Other, PERSIST, TtlOption};
+use crate::command::ttl::{Amount, EXPIRATION_OR_PERSIST, EXPIRE, OtherTtlOption, PERSIST, TtlOption};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
@@ -67,7 +67,8 @@ impl<'a> Options<'a> {
             } else if is("UBOUND") {
                 options.upper.replace(args.bytes()?).is_none()
             } else {
-                std::mem::replace(&mut options.ttl, TtlOption::read(word, Other::Persist, args)?) == TtlOption::Absent
+                std::mem::replace(&mut options.ttl, TtlOption::read(word, OtherTtlOption::Persist, args)?)
+                    == TtlOption::Absent
             };
             if !is_new {
                 return Err(Error::Syntax);

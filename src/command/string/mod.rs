@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use crate::command::condition::{IFDEQ, IFDNE, IFEQ, IFNE, StringCondition, digest, is_conditional};
 use crate::command::string::events::{INCRBY, INCRBYFLOAT};
 use crate::command::ttl::{
-    Amount, EXPIRATION_OR_KEEPTTL, EXPIRATION_OR_PERSIST, Other, SET_EXPIRATION, TtlOption, Unit,
+    Amount, EXPIRATION_OR_KEEPTTL, EXPIRATION_OR_PERSIST, OtherTtlOption, SET_EXPIRATION, TtlOption, Unit,
 };
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
@@ -263,7 +263,7 @@ fn getex(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let mut ttl = TtlOption::Absent;
     while let Some(word) = call.args.next_arg() {
-        ttl.choose(TtlOption::read(word, Other::Persist, &mut call.args)?)?;
+        ttl.choose(TtlOption::read(word, OtherTtlOption::Persist, &mut call.args)?)?;
     }
     reply_value(call, key)?;
     ttl.apply(call, key)
@@ -543,7 +543,7 @@ impl<'a> SetOptions<'a> {
             } else if let Some(condition) = StringCondition::read(word, args)? {
                 options.choose(When::Matches(condition))?;
             } else {
-                options.ttl.choose(TtlOption::read(word, Other::KeepTtl, args)?)?;
+                options.ttl.choose(TtlOption::read(word, OtherTtlOption::KeepTtl, args)?)?;
             }
         }
         Ok(options)

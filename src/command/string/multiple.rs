@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 
 use crate::command::string::events::{SET, SET_EX};
-use crate::command::ttl::{Amount, Other, TtlOption};
+use crate::command::ttl::{Amount, OtherTtlOption, TtlOption};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call};
 use crate::error::{Error, Result};
@@ -54,7 +54,7 @@ fn read_options<'a>(args: &mut Args<'a>) -> Result<(Option<bool>, TtlOption<Amou
         } else if is_word(word, "XX") && exists != Some(false) {
             exists = Some(true);
         } else {
-            ttl.choose(TtlOption::read(word, Other::KeepTtl, args)?)?;
+            ttl.choose(TtlOption::read(word, OtherTtlOption::KeepTtl, args)?)?;
         }
     }
     Ok((exists, ttl))

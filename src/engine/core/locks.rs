@@ -14,8 +14,8 @@ use crate::engine::core::{Core, RETRY_MS, Waiter};
 use crate::engine::group::{CallGroup, Ended};
 use crate::engine::known_locks::{LocalHandover, LockNews};
 use crate::engine::names::KeyName;
-use crate::engine::pending::{Leave, PendingWork, Queued, WorkItem};
-use crate::engine::stage::Changed;
+use crate::engine::pending::{PendingWork, QueueRemoval, Queued, WorkItem};
+use crate::engine::stage::ChangedKey;
 use crate::engine::stored::StoredWait;
 use crate::error::Error;
 use crate::resp::{Output, Reply};
@@ -30,7 +30,7 @@ impl Core {
     pub(in crate::engine) fn leave_queue(&mut self, key: KeyName, number: u64, done: Option<oneshot::Sender<()>>) {
         self.waits.remove(&number);
         let wait = StoredWait { process: self.mirror.locks.holders.process, number };
-        self.submit(WorkItem::Leave(Leave { done, ..Leave::of(wait) }), Arc::new([key]));
+        self.submit(WorkItem::Leave(QueueRemoval { done, ..QueueRemoval::of(wait) }), Arc::new([key]));
     }
 
     /// Releases the locks that are bound to the connection of a client, which has closed.
@@ -65,7 +65,7 @@ impl Core {
     }
 
     /// Records the connections to which a transaction has bound locks, before their clients are told.
-    pub(super) fn record_sessions(&self, changed: &[Changed], revision: Revision) {
+    pub(super) fn record_sessions(&self, changed: &[ChangedKey], revision: Revision) {
         let locks = changed.iter().filter_map(|changed| changed.value.as_ref()?.0.lock.as_ref());
         for session in locks.filter_map(|lock| lock.session.as_ref()) {
             if self.mirror.locks.holders.is_own(session.process) && revision > self.mirror.revision() {
@@ -128,7 +128,7 @@ impl Core {
                 self.examine(wait.number);
             } else {
                 // The client was told that the outcome is unknown, or is gone.
-                self.submit(WorkItem::Leave(Leave::of(wait)), Arc::new([key]));
+                self.submit(WorkItem::Leave(QueueRemoval::of(wait)), Arc::new([key]));
             }
         }
         granted.into_iter().for_each(|handover| self.hand_over(handover));
@@ -197,7 +197,7 @@ impl Core {
         if let Some(out) = examine_queued(&self.namespace, self.handlers, &wait) {
             self.waits.remove(&number);
             let stored = StoredWait { process: self.mirror.locks.holders.process, number };
-            let leave = Leave { answer: Some((wait, out)), ..Leave::of(stored) };
+            let leave = QueueRemoval { answer: Some((wait, out)), ..QueueRemoval::of(stored) };
             self.submit(WorkItem::Leave(leave), Arc::new([key]));
         }
     }

@@ -31,10 +31,10 @@ use crate::engine::known_locks::LocalHandover;
 use crate::engine::lanes::Lanes;
 use crate::engine::mirror::Mirror;
 use crate::engine::names::{KeyName, NamePrefix};
-use crate::engine::pending::{BarrierReader, Leave, PendingWork, Queued, WorkItem};
+use crate::engine::pending::{BarrierReader, PendingWork, QueueRemoval, Queued, WorkItem};
 use crate::engine::queue::CallQueue;
 use crate::engine::reads::PendingReads;
-use crate::engine::stage::{Changed, Cleared, Copy, StageCx};
+use crate::engine::stage::{ChangedKey, Cleared, Copy, StageCx};
 use crate::engine::stored::StoredKey;
 use crate::engine::ttl::CountedTtl;
 use crate::error::{Error, Result};
@@ -514,7 +514,7 @@ impl Core {
             let gone: Vec<KeyName> = self.ahead.keys().filter(|(db, _)| cleared.has(*db)).cloned().collect();
             gone.into_iter().for_each(|key| self.know(key, Ahead { revision, mod_revision: 0, value: None }));
         }
-        for Changed { key, value, .. } in changed {
+        for ChangedKey { key, value, .. } in changed {
             let mod_revision = if value.is_some() { revision } else { 0 };
             let value = value.map(|(stored, ttl)| (stored, ttl.map(|ttl| ttl.confirmed(staged, now))));
             self.know(key, Ahead { revision, mod_revision, value });
@@ -592,7 +592,7 @@ impl Core {
             WorkItem::Leave(leave) => {
                 let wait = leave.wait;
                 leave.conclude();
-                self.retry(WorkItem::Leave(Leave::of(wait)), keys);
+                self.retry(WorkItem::Leave(QueueRemoval::of(wait)), keys);
             }
             work @ WorkItem::EndSession(..) => self.retry(work, keys),
         }

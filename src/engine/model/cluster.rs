@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::engine::cluster::{
-    ClusterChange, ClusterFailure, ClusterTransaction, NamedValue, News, Revision, RevisionChanges, Test,
+    ClusterChange, ClusterFailure, ClusterTransaction, NamedValue, ReportedChange, Revision, RevisionChanges, Test,
     TransactionResult,
 };
 
@@ -99,30 +99,30 @@ impl SimulatedCluster {
     }
 
     /// Applies a change as one of the next revision.
-    fn change(&mut self, change: &ClusterChange, process: u64) -> Vec<News> {
+    fn change(&mut self, change: &ClusterChange, process: u64) -> Vec<ReportedChange> {
         let mod_revision = self.revision + 1;
         match change {
             ClusterChange::Put(name, value) | ClusterChange::PutLeased(name, value) => {
                 let lease = matches!(change, ClusterChange::PutLeased(..)).then_some(process);
                 let version = self.names.get(name).map_or(1, |stored| stored.version + 1);
                 let stored = Stored { value: value.clone(), mod_revision, version, lease };
-                let news = News::Put(pair(name, &stored));
+                let news = ReportedChange::Put(pair(name, &stored));
                 self.names.insert(name.clone(), stored);
                 vec![news]
             }
             ClusterChange::Delete(name) => {
-                self.names.remove(name).map(|_| News::Deleted(name.clone())).into_iter().collect()
+                self.names.remove(name).map(|_| ReportedChange::Deleted(name.clone())).into_iter().collect()
             }
             ClusterChange::DeleteRange(from, end) => {
                 let found: Vec<Vec<u8>> =
                     self.names.range(from.clone()..end.clone()).map(|(name, _)| name.clone()).collect();
                 found.iter().for_each(|name| _ = self.names.remove(name));
-                found.into_iter().map(News::Deleted).collect()
+                found.into_iter().map(ReportedChange::Deleted).collect()
             }
         }
     }
 
-    fn record(&mut self, news: Vec<News>) {
+    fn record(&mut self, news: Vec<ReportedChange>) {
         if !news.is_empty() {
             self.revision += 1;
             self.history.push(RevisionChanges { revision: self.revision, news });
@@ -140,7 +140,7 @@ impl SimulatedCluster {
         let gone = self.names.iter().filter(|(_, stored)| stored.lease == Some(process));
         let gone: Vec<Vec<u8>> = gone.map(|(name, _)| name.clone()).collect();
         gone.iter().for_each(|name| _ = self.names.remove(name));
-        self.record(gone.into_iter().map(News::Deleted).collect());
+        self.record(gone.into_iter().map(ReportedChange::Deleted).collect());
     }
 }
 

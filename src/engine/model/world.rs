@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::engine::cluster::{
-    ClusterChange, ClusterFailure, ClusterTransaction, NamedValue, News, Revision, RevisionChanges, TransactionResult,
+    ClusterChange, ClusterFailure, ClusterTransaction, NamedValue, ReportedChange, Revision, RevisionChanges,
+    TransactionResult,
 };
 use crate::engine::core::EngineAction as Asked;
 use crate::engine::lanes::Lanes;
@@ -591,9 +592,9 @@ impl World {
         let Some(step) = self.cluster.history.get(process.told) else { return };
         process.told += 1;
         let (mutant, wall_ms) = (self.mutant, process.namespace.clock.now().wall_ms());
-        let changed = |news: &News| {
+        let changed = |news: &ReportedChange| {
             let mut news = news.clone();
-            if let News::Put(pair) = &mut news {
+            if let ReportedChange::Put(pair) = &mut news {
                 mutant.count_by_date(pair, wall_ms);
             }
             news

@@ -12,7 +12,7 @@ const SEARCHED_LEN: usize = 256 * 1024;
 
 /// Results of the search behind damage.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct After {
+pub(super) struct AfterDamage {
     /// True if a block with a correct checksum says that the damaged place was durable.
     pub(super) was_durable: bool,
     /// True if there is the header of a block, or the start of one at the end of the file.
@@ -29,9 +29,9 @@ pub(super) struct After {
 /// The checksum of a block can be computed from that of the block before, whether that one is damaged or not. So damage
 /// in one block leaves only this block and, if its header is gone, the next one unchecked. A value of a client that
 /// looks like two consecutive blocks counts as such; it can make a torn tail look corrupt, but never hides damage.
-pub(super) fn examine(input: &mut FileInput<impl Read>, sum: RunningChecksum) -> io::Result<After> {
+pub(super) fn examine(input: &mut FileInput<impl Read>, sum: RunningChecksum) -> io::Result<AfterDamage> {
     let begin = input.offset();
-    let after = After { is_zeros: true, ..After::default() };
+    let after = AfterDamage { is_zeros: true, ..AfterDamage::default() };
     let mut search = Search { input, after, known: Some(sum) };
     loop {
         search.input.fill(SEARCHED_LEN)?;
@@ -48,7 +48,7 @@ pub(super) fn examine(input: &mut FileInput<impl Read>, sum: RunningChecksum) ->
         if found.is_some() {
             search.after.has_headers = true;
             if search.pass_header()?.is_some_and(|synced| synced > begin) {
-                return Ok(After { was_durable: true, ..search.after });
+                return Ok(AfterDamage { was_durable: true, ..search.after });
             }
         }
     }
@@ -57,7 +57,7 @@ pub(super) fn examine(input: &mut FileInput<impl Read>, sum: RunningChecksum) ->
 /// The rest of a file in which headers are searched.
 struct Search<'a, R> {
     input: &'a mut FileInput<R>,
-    after: After,
+    after: AfterDamage,
     /// The checksum before the next byte, if it is known.
     known: Option<RunningChecksum>,
 }

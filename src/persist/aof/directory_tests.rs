@@ -8,7 +8,7 @@ use crate::persist::aof::error::AofError;
 use crate::persist::aof::truncate::{CutTail, cut_tail};
 use crate::persist::disk::simulated::faults::{DiskFailure, DiskFaults, PlannedFaults};
 use crate::persist::disk::simulated::random::Random;
-use crate::persist::disk::simulated::{LifeEnd, SimulatedDisk};
+use crate::persist::disk::simulated::{CrashKind, SimulatedDisk};
 use crate::persist::disk::{Disk, read_small_file, write_all};
 
 /// Creates a disk with a durable directory.
@@ -194,7 +194,7 @@ fn whatever_fails_while_a_detached_increment_is_attached_no_file_is_removed_that
 
 #[test]
 fn a_beginning_that_was_not_finished_is_begun_again_and_a_lost_manifest_is_not_taken_for_one() {
-    let count = |after: usize, end: LifeEnd| {
+    let count = |after: usize, end: CrashKind| {
         let disk = disk(after as u64);
         let dir = open(&disk).expect("opened");
         let seq = dir.create_increment(true).expect("created").1;
@@ -208,7 +208,7 @@ fn a_beginning_that_was_not_finished_is_begun_again_and_a_lost_manifest_is_not_t
         }
         installed
     };
-    for end in [LifeEnd::Kill, LifeEnd::PowerCut] {
+    for end in [CrashKind::Kill, CrashKind::PowerCut] {
         assert!((0..40).map(|after| count(after, end)).any(|installed| installed.is_ok()));
     }
     let disk = disk(1);

@@ -9,7 +9,7 @@ use memchr::memmem;
 use parking_lot::Mutex;
 
 use crate::persist::aof::sync::Syncer;
-use crate::persist::aof::writer::Rest;
+use crate::persist::aof::writer::RemainingWork;
 use crate::persist::aof::{
     AofDir, AofHandle, AofOptions, BlockStamp, FsyncPolicy, Piece, SegmentReader, Start, Tail, Verdict, Writer,
     WriterStep, cut_tail,
@@ -265,7 +265,9 @@ impl Life {
         match self.random.below(20) {
             0..8 => (0..self.random.below(6)).for_each(|_| self.append()),
             8..12 => self.has_stopped |= self.writer.step() == WriterStep::Stopped,
-            12..14 => self.has_stopped |= self.writer.write_for_worker() == Rest::IsOfThread && self.step_stops(),
+            12..14 => {
+                self.has_stopped |= self.writer.write_for_worker() == RemainingWork::IsOfThread && self.step_stops()
+            }
             14 => _ = self.now_ms.fetch_add(self.random.below(3000) as u64, Relaxed),
             15 => self.end_rewrite(),
             16 if self.rewrite.is_none() || self.handle.status().needs_rewrite.is_some() => self.begin_rewrite(),

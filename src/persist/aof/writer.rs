@@ -38,7 +38,7 @@ use crate::persist::aof::sync::{InlineSyncer, Syncer};
 use crate::persist::disk::{DiskFile, write_again_from};
 
 #[cfg(test)]
-pub(crate) use by_worker::Rest;
+pub(crate) use by_worker::RemainingWork;
 pub(crate) use thread::spawn;
 
 /// Interval between two syncs with [`FsyncPolicy::EverySec`].

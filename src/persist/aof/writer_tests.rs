@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::persist::aof::handle::Completion;
 use crate::persist::aof::sync::Syncer;
-use crate::persist::aof::writer::Rest;
+use crate::persist::aof::writer::RemainingWork;
 use crate::persist::aof::{
     AofDir, AofHandle, AofOptions, BlockStamp, FsyncPolicy, NeedsRewrite, SegmentReader, Start, Verdict, Writer,
     WriterStep, spawn,
@@ -264,7 +264,9 @@ fn nothing_is_confirmed_while_a_sync_is_late_by_more_than_two_seconds() {
 
 #[test]
 fn a_worker_writes_what_is_logged_and_has_the_thread_look_when_a_sync_will_be_due() {
-    for (policy, rest) in [(FsyncPolicy::EverySec, Rest::IsForThread), (FsyncPolicy::No, Rest::Nothing)] {
+    for (policy, rest) in
+        [(FsyncPolicy::EverySec, RemainingWork::IsForThread), (FsyncPolicy::No, RemainingWork::Nothing)]
+    {
         let mut server = stepped(policy);
         append(&server.log, 1);
         let end = server.log.append_aside(b"*1\r\n$4\r\nPING\r\n");
@@ -273,11 +275,11 @@ fn a_worker_writes_what_is_logged_and_has_the_thread_look_when_a_sync_will_be_du
         assert_eq!(server.commands(&server.disk.kill()), [SELECT, &set(1)].concat());
         server.writer.looks_by(6000);
         append(&server.log, 2);
-        assert_eq!(server.writer.write_for_worker(), Rest::Nothing, "the thread looks then");
+        assert_eq!(server.writer.write_for_worker(), RemainingWork::Nothing, "the thread looks then");
     }
     let mut server = stepped(FsyncPolicy::Always);
     append(&server.log, 1);
-    assert_eq!((server.writer.write_for_worker(), server.handle.status().written), (Rest::IsOfThread, 0));
+    assert_eq!((server.writer.write_for_worker(), server.handle.status().written), (RemainingWork::IsOfThread, 0));
 }
 
 #[test]
@@ -285,7 +287,10 @@ fn a_worker_writes_nothing_where_that_could_take_long() {
     let refused = |server: &mut Stepped| {
         let before = server.handle.status().written;
         append(&server.log, 1);
-        assert_eq!((server.writer.write_for_worker(), server.handle.status().written), (Rest::IsForThread, before));
+        assert_eq!(
+            (server.writer.write_for_worker(), server.handle.status().written),
+            (RemainingWork::IsForThread, before)
+        );
     };
     let mut server = stepped(FsyncPolicy::EverySec);
     let finish = Arc::new(AtomicU64::new(0));

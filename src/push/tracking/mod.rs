@@ -28,7 +28,7 @@ use crate::client::registry::Clients;
 use crate::client::tracking::{BROADCAST, BROKEN, CACHING, NO_LOOP, ON, TrackingFlags};
 use crate::config::Config;
 use crate::resp::{Protocol, Reply};
-use crate::store::{EventSink, MemoryAccount, Origin, Share};
+use crate::store::{EventSink, MemoryAccount, Origin, ReportedMemory};
 use crate::time::clock::Now;
 use prefixes::Prefixes;
 use table::{Readers, TrackingTable};
@@ -53,7 +53,7 @@ struct State {
     table: TrackingTable,
     prefixes: Prefixes,
     /// Reported memory of table and prefixes.
-    share: Share,
+    share: ReportedMemory,
 }
 
 impl State {
@@ -108,7 +108,7 @@ impl Tracking {
     /// Creates the state without clients; redirection targets are looked up in `clients`, and the permissions of
     /// clients in `acl`. Its memory counts as used memory.
     pub fn new(clients: Arc<Clients>, acl: Arc<Acl>, memory_account: &Arc<MemoryAccount>) -> Self {
-        let state = State { share: Share::new(memory_account.clone()), ..State::default() };
+        let state = State { share: ReportedMemory::new(memory_account.clone()), ..State::default() };
         Tracking { clients, acl, state: Mutex::new(state), has_invalidations: AtomicBool::new(false) }
     }
 

@@ -3,7 +3,7 @@
 use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
-use crate::store::event::{self, Event, HELD_ON, HELD_UNTIL, OnHolders};
+use crate::store::event::{self, Event, HELD_ON, HELD_UNTIL, HolderEffect};
 use crate::store::expire::NEVER;
 use crate::store::holders::{Holder, Holders, Sharing};
 use crate::store::key::Key;
@@ -164,9 +164,9 @@ impl Keys {
         }
         match (self.find_undeleted(key), event.on_holders()) {
             (None, _) => {} // `follow_lock` ends them
-            (Some(_), OnHolders::Keep) => {}
-            (Some(_), OnHolders::End) => self.lose_lock(key, LossReason::Overwritten, cx),
-            (Some(entry), OnHolders::SetDeadline) => {
+            (Some(_), HolderEffect::Keep) => {}
+            (Some(_), HolderEffect::End) => self.lose_lock(key, LossReason::Overwritten, cx),
+            (Some(entry), HolderEffect::SetDeadline) => {
                 let until_ms = entry.deadline().map_or(NEVER, |deadline: Deadline| deadline.mono_ms(cx.now));
                 self.change_holders(key, |holders| holders.iter_mut().for_each(|held| held.set_all_until(until_ms)));
             }

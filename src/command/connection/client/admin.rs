@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::acl::User;
 use crate::client::info::{Class, ClientInfo};
-use crate::client::pause::Held;
+use crate::client::pause::PauseScope;
 use crate::client::registry::Unblocked;
 use crate::command::timeout::read_timeout;
 use crate::dispatch::Call;
@@ -153,17 +153,17 @@ fn kill_all(call: &mut Call<'_>, filter: &Filter<'_>) -> i64 {
 pub(crate) fn pause(call: &mut Call<'_>) -> Result<()> {
     let form = form_error(call);
     let words = call.args.request();
-    let held = match words.len() {
-        3 => Held::Everything,
-        4 if is_word(words.arg(3), "WRITE") => Held::Writes,
-        4 if is_word(words.arg(3), "ALL") => Held::Everything,
+    let scope = match words.len() {
+        3 => PauseScope::Everything,
+        4 if is_word(words.arg(3), "WRITE") => PauseScope::Writes,
+        4 if is_word(words.arg(3), "ALL") => PauseScope::Everything,
         4 => return Err(Error::other("CLIENT PAUSE mode must be WRITE or ALL")),
         _ => return Err(form),
     };
     let now = call.now();
     // A pause of zero length ends at once.
     let until_ms = Some(read_timeout(call)?).filter(|until_ms| *until_ms != NEVER).unwrap_or(now.mono_ms());
-    let until_ms = call.namespace.restrictions.pause.begin(held, until_ms, now);
+    let until_ms = call.namespace.restrictions.pause.begin(scope, until_ms, now);
     call.namespace.store.freeze(until_ms);
     call.namespace.store.renew_generation();
     call.end_batch();

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::dispatch::Call;
 use crate::namespace::Namespace;
 use crate::observe::command_stats::{BatchTotals, CallTotals};
-use crate::observe::sampler::Counted;
+use crate::observe::sampler::SampledCounters;
 use crate::observe::stats::{ScriptUsage, Stats};
 use crate::persist::FileFigures;
 use crate::store::Totals;
@@ -104,7 +104,7 @@ impl<'c, 'n> Reading<'c, 'n> {
         *self.calls.get_or_insert_with(|| self.call.namespace.observed.command_stats.all_calls())
     }
 
-    pub(super) fn rates(&self) -> Counted {
+    pub(super) fn rates(&self) -> SampledCounters {
         self.namespace().observed.sampler.rates()
     }
 

@@ -25,7 +25,7 @@ const OTHER_WORKER: Duration = Duration::from_micros(200);
 
 /// Remaining work, and the thread that does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum RemainingWork {
     /// All work is done.
     Nothing,
     /// The writer's thread has work.
@@ -40,13 +40,13 @@ pub(super) fn flush(writer: &Weak<Mutex<Writer>>, shared: &Weak<WriterShared>) -
     let (Some(writer), Some(shared)) = (writer.upgrade(), shared.upgrade()) else { return false };
     let is_stepping = shared.is_stepping.load(Relaxed);
     let held = if is_stepping { None } else { writer.try_lock_for(OTHER_WORKER) };
-    match held.map_or(Rest::IsForThread, |mut writer| writer.write_for_worker()) {
-        Rest::Nothing => true,
-        Rest::IsForThread => {
+    match held.map_or(RemainingWork::IsForThread, |mut writer| writer.write_for_worker()) {
+        RemainingWork::Nothing => true,
+        RemainingWork::IsForThread => {
             shared.reader.wake();
             true
         }
-        Rest::IsOfThread => false,
+        RemainingWork::IsOfThread => false,
     }
 }
 
@@ -57,13 +57,13 @@ impl Writer {
     }
 
     /// Writes the logged records, if workers write and the write is likely to be quick.
-    pub(crate) fn write_for_worker(&mut self) -> Rest {
+    pub(crate) fn write_for_worker(&mut self) -> RemainingWork {
         if self.policy == FsyncPolicy::Always || self.has_ended {
-            return Rest::IsOfThread;
+            return RemainingWork::IsOfThread;
         }
         let now = (self.clock)();
         if !self.may_worker_write(now) {
-            return Rest::IsForThread;
+            return RemainingWork::IsForThread;
         }
         let written = loop {
             match self.write(now) {
@@ -82,7 +82,7 @@ impl Writer {
         if took_ms >= SLOW_MS {
             self.workers_rest_until_ms = now.boot_ms + REST_MS;
         }
-        if self.is_thread_needed(now) { Rest::IsForThread } else { Rest::Nothing }
+        if self.is_thread_needed(now) { RemainingWork::IsForThread } else { RemainingWork::Nothing }
     }
 
     /// Notes the time at which the thread makes its next step without a wakeup.

@@ -46,7 +46,7 @@ struct State {
     /// Number of operations that have changed something.
     changes: usize,
     /// Number of further operations before the machine ends, and the kind of the end.
-    plan: Option<(usize, LifeEnd)>,
+    plan: Option<(usize, CrashKind)>,
     /// Set when the machine ends with the present operation.
     is_ending: bool,
     /// The disk as it is found after the end.
@@ -55,7 +55,7 @@ struct State {
 
 /// End of a server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LifeEnd {
+pub enum CrashKind {
     /// The process dies.
     Kill,
     /// The power is cut.
@@ -113,16 +113,16 @@ impl SimulatedDisk {
 
     /// Returns the disk as it is after a power cut now. Open files do not belong to it. It has no faults.
     pub fn power_cut(&self) -> SimulatedDisk {
-        self.0.lock().after(LifeEnd::PowerCut)
+        self.0.lock().after(CrashKind::PowerCut)
     }
 
     /// Returns the disk as it is after the process was killed now. Open files do not belong to it. It has no faults.
     pub fn kill(&self) -> SimulatedDisk {
-        self.0.lock().after(LifeEnd::Kill)
+        self.0.lock().after(CrashKind::Kill)
     }
 
     /// Plans the end of the machine after a number of further operations that change something.
-    pub fn end_after(&self, operations: usize, end: LifeEnd) {
+    pub fn end_after(&self, operations: usize, end: CrashKind) {
         self.0.lock().plan = Some((operations, end));
     }
 
@@ -269,19 +269,19 @@ impl State {
 
     /// Ends the machine as planned; returns the error of the operation, which no caller is to see.
     fn end(&mut self) -> io::Error {
-        let end = self.plan.map_or(LifeEnd::Kill, |(_, end)| end);
+        let end = self.plan.map_or(CrashKind::Kill, |(_, end)| end);
         self.found = Some(self.after(end));
         DiskFailure::Io.into()
     }
 
     /// Returns the disk as it is after an end now.
-    fn after(&mut self, end: LifeEnd) -> SimulatedDisk {
+    fn after(&mut self, end: CrashKind) -> SimulatedDisk {
         let random = Random::new(self.random.next());
         let fresh =
             State { faults: DiskFaults::default(), random, plan: None, is_ending: false, found: None, ..self.clone() };
         let state = match end {
-            LifeEnd::Kill => fresh,
-            LifeEnd::PowerCut => {
+            CrashKind::Kill => fresh,
+            CrashKind::PowerCut => {
                 let names = self.names.after_power_cut(&mut self.random);
                 let files = self.files.iter().map(|file| Content::synced(file.after_power_cut(&mut self.random)));
                 State { names, files: files.collect(), boots: self.boots + 1, since_boot_ms: 0, ..fresh }
