@@ -307,7 +307,7 @@ pub mod internals {
     }
 
     pub mod payload {
-        pub use crate::rdb::file::rewrite as rewrite_file;
+        pub use crate::persist::rdb_file::rewrite as rewrite_file;
         pub use crate::rdb::value::rewrite;
     }
 }

@@ -10,9 +10,9 @@ use crate::command::played_client::{PlayedClient, SendResult};
 use crate::config::{Config, Requester};
 use crate::dispatch::{Continuation, Wait};
 use crate::namespace::Namespace;
+use crate::persist::rdb_file::FileOptions;
 use crate::persist::snapshot::{Snapshot, SnapshotForm, SnapshotOptions};
 use crate::persist::{FileJob, FileTask, Job, LogFigures, Order};
-use crate::rdb::file::FileOptions;
 use crate::store::{Cx, Event, Origin, Ttl};
 use crate::time::clock::Clock;
 

@@ -16,10 +16,10 @@ use crate::durability::worker::FilesWorker;
 use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
 use crate::persist::disk::write_all;
+use crate::persist::rdb_file::FileOptions;
 use crate::persist::snapshot::{Snapshot, SnapshotForm, SnapshotOptions, WrittenSnapshot, write_without_keys};
 use crate::persist::{LogReader, ReaderPurpose};
 use crate::rdb;
-use crate::rdb::file::FileOptions;
 use crate::text::system_text;
 
 impl FilesWorker {

@@ -20,7 +20,7 @@ use crate::namespace::history::{HistoryPosition, ID_LEN};
 use crate::persist::Loading;
 use crate::persist::aof::Timestamp;
 use crate::persist::disk::sync_found;
-use crate::rdb::file::{FileItem, FileReader, ReadOptions, RetiredFence, Usage};
+use crate::persist::rdb_file::{FileItem, FileReader, ReadOptions, RetiredFence, Usage};
 use crate::resp::parse_int;
 use crate::store::entry::Entry;
 use crate::store::fences::Retired;

@@ -16,10 +16,10 @@ use crate::namespace::Namespace;
 use crate::namespace::history::HistoryPosition;
 use crate::persist::aof::Timestamp;
 use crate::persist::disk::write_all;
+use crate::persist::rdb_file::{self, FileOptions};
 use crate::persist::snapshot::{Snapshot, SnapshotForm, SnapshotOptions, WrittenSnapshot};
 use crate::persist::{FileJob, Job, Order};
 use crate::rdb;
-use crate::rdb::file::{self, FileOptions};
 use crate::store::{Cx, ExclusiveHold, Origin, Totals};
 use crate::text::{REDIS_VERSION, system_text};
 use crate::time::clock::Now;
@@ -184,7 +184,7 @@ impl FilesWorker {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
             }
             let mut header = Vec::new();
-            file::header(&mut header, written.version);
+            rdb_file::header(&mut header, written.version);
             self.disk.update(path)?.write_at(&header, 0)?;
         }
         output.sync_data()?;
@@ -247,25 +247,25 @@ pub(super) fn head(
     place: Option<&HistoryPosition>,
 ) -> MarkedBytes {
     let (mut head, mut number) = (MarkedBytes::default(), itoa::Buffer::new());
-    file::header(&mut head, form.version());
-    file::aux(&mut head, b"redis-ver", REDIS_VERSION.as_bytes());
-    file::aux(&mut head, b"redis-bits", b"64");
-    file::aux(&mut head, b"ctime", number.format(at.wall_ms().div_euclid(1000)).as_bytes());
-    file::aux(&mut head, b"used-mem", number.format(namespace.store.memory_account().used()).as_bytes());
+    rdb_file::header(&mut head, form.version());
+    rdb_file::aux(&mut head, b"redis-ver", REDIS_VERSION.as_bytes());
+    rdb_file::aux(&mut head, b"redis-bits", b"64");
+    rdb_file::aux(&mut head, b"ctime", number.format(at.wall_ms().div_euclid(1000)).as_bytes());
+    rdb_file::aux(&mut head, b"used-mem", number.format(namespace.store.memory_account().used()).as_bytes());
     if let Some(HistoryPosition { id, position, db }) = place {
-        file::aux(&mut head, STREAM_DB, number.format(*db).as_bytes());
-        file::aux(&mut head, HISTORY, id.as_bytes());
-        file::aux(&mut head, POSITION, number.format(*position).as_bytes());
+        rdb_file::aux(&mut head, STREAM_DB, number.format(*db).as_bytes());
+        rdb_file::aux(&mut head, HISTORY, id.as_bytes());
+        rdb_file::aux(&mut head, POSITION, number.format(*position).as_bytes());
     }
-    file::aux(&mut head, b"aof-base", if is_base { b"1" } else { b"0" });
-    file::aux(&mut head, LAST_FENCE, number.format(namespace.lock_holders.fence_bound()).as_bytes());
+    rdb_file::aux(&mut head, b"aof-base", if is_base { b"1" } else { b"0" });
+    rdb_file::aux(&mut head, LAST_FENCE, number.format(namespace.lock_holders.fence_bound()).as_bytes());
     if let Some(moment) = cut_at {
-        file::aux(&mut head, CUT_AT, moment.to_text().as_bytes());
+        rdb_file::aux(&mut head, CUT_AT, moment.to_text().as_bytes());
     }
     libraries.iter().for_each(|code| form.library(&mut head, code));
     for (db, totals) in databases.iter().filter(|(_, totals)| totals.keys > 0) {
-        file::select(&mut head, *db);
-        file::resize(&mut head, totals.keys, totals.with_ttl);
+        rdb_file::select(&mut head, *db);
+        rdb_file::resize(&mut head, totals.keys, totals.with_ttl);
     }
     head
 }

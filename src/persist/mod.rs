@@ -12,6 +12,7 @@ pub(crate) mod aof;
 pub(crate) mod disk;
 mod effects;
 mod log;
+pub(crate) mod rdb_file;
 pub(crate) mod snapshot;
 mod state;
 

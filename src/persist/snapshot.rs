@@ -25,10 +25,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::memory::marked::MarkedBytes;
+use crate::persist::rdb_file::{self, KeyMeta, Usage};
 use crate::persist::snapshot::queue::RecordQueue;
 use crate::rdb;
 use crate::rdb::checksum::Checksum;
-use crate::rdb::file::{self, KeyMeta, Usage};
 use crate::store::entry::Entry;
 use crate::store::fences::Retired;
 use crate::store::reclaim::Reclaimer;
@@ -82,7 +82,7 @@ pub(crate) fn write_without_keys(
     out: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<WrittenSnapshot> {
     let mut bytes = rdb::compressed(head).to_vec();
-    file::end(&mut bytes);
+    rdb_file::end(&mut bytes);
     let mut sum = Checksum::new();
     if form.has_checksum() {
         sum.update(&bytes);
@@ -203,11 +203,11 @@ impl<'s> Snapshot<'s> {
             return Ok(WrittenSnapshot { len, former_len, version });
         }
         let mut end = Vec::new();
-        file::end(&mut end);
+        rdb_file::end(&mut end);
         emit(&end)?;
         let mut value = 0;
         if form.has_checksum() {
-            file::replace_version(&mut sum, form.version(), version);
+            rdb_file::replace_version(&mut sum, form.version(), version);
             value = sum.value();
         }
         out(&value.to_le_bytes())?;
@@ -319,7 +319,7 @@ impl Records {
     fn write_retired(&self, out: &mut MarkedBytes, db: usize, key: &[u8], Retired { fence, at_ms }: Retired) {
         let age_ms = self.at.mono_ms().cast_signed().saturating_sub(at_ms);
         let removed_ms = self.at.wall_ms().saturating_sub(age_ms);
-        self.options.form.retired_fence(out, &file::RetiredFence { db: db as u64, fence, removed_ms, key });
+        self.options.form.retired_fence(out, &rdb_file::RetiredFence { db: db as u64, fence, removed_ms, key });
     }
 
     /// Calls `write` with the properties of a key besides its value.

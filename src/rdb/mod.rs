@@ -16,7 +16,6 @@ use std::borrow::Cow;
 use crate::memory::marked::MarkedBytes;
 
 pub(crate) mod checksum;
-pub(crate) mod file;
 pub(crate) mod legacy;
 pub mod library;
 pub mod lzf;
@@ -28,7 +27,7 @@ pub const VERSION: u16 = 10;
 pub const VERSION_7_2: u16 = 11;
 /// The version that Redis 7.4 to 8.4 read: hashes whose fields have deadlines.
 pub const VERSION_7_4: u16 = 12;
-const VERSION_MAX: u16 = VERSION_7_4;
+pub(crate) const VERSION_MAX: u16 = VERSION_7_4;
 
 /// The numbers of the types.
 pub mod kind {

@@ -8,8 +8,8 @@ mod elements;
 mod stream;
 
 use crate::memory::marked::MarkedBytes;
+use crate::persist::rdb_file::{KeyMeta, RetiredFence};
 use crate::persist::snapshot::commands::elements::ElementsWriter;
-use crate::rdb::file::{KeyMeta, RetiredFence};
 use crate::resp::{begin_word, write_command, write_select, write_word, write_words};
 use crate::store::entry::Entry;
 use crate::store::value::{RecordBody, WalkedElement, WriteElement};

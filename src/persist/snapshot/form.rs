@@ -1,8 +1,8 @@
 //! The form in which a snapshot is written.
 
 use crate::memory::marked::MarkedBytes;
+use crate::persist::rdb_file::{self, FileOptions, KeyMeta, RetiredFence};
 use crate::persist::snapshot::commands;
-use crate::rdb::file::{self, FileOptions, KeyMeta, RetiredFence};
 use crate::resp::write_select;
 use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
@@ -30,14 +30,14 @@ impl SnapshotForm {
 
     pub(super) fn select(self, out: &mut MarkedBytes, db: usize) {
         match self {
-            SnapshotForm::File(..) => file::select(out, db),
+            SnapshotForm::File(..) => rdb_file::select(out, db),
             SnapshotForm::Commands => write_select(out, db),
         }
     }
 
     pub(crate) fn library(self, out: &mut MarkedBytes, code: &[u8]) {
         match self {
-            SnapshotForm::File(options, _) => file::library(out, code, options),
+            SnapshotForm::File(options, _) => rdb_file::library(out, code, options),
             SnapshotForm::Commands => commands::library(out, code),
         }
     }
@@ -45,7 +45,7 @@ impl SnapshotForm {
     /// Appends the fence of a removed key.
     pub(super) fn retired_fence(self, out: &mut MarkedBytes, retired: &RetiredFence<&[u8]>) {
         match self {
-            SnapshotForm::File(..) => file::retired_fence(out, retired),
+            SnapshotForm::File(..) => rdb_file::retired_fence(out, retired),
             SnapshotForm::Commands => commands::retired_fence(out, retired),
         }
     }
@@ -53,7 +53,7 @@ impl SnapshotForm {
     /// Appends a key; returns the lowest version of a file that may contain it.
     pub(super) fn entry(self, out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>) -> u16 {
         match self {
-            SnapshotForm::File(options, _) => file::entry(out, entry, meta, options),
+            SnapshotForm::File(options, _) => rdb_file::entry(out, entry, meta, options),
             SnapshotForm::Commands => {
                 commands::entry(out, entry, meta);
                 0
@@ -70,7 +70,7 @@ impl SnapshotForm {
         meta: KeyMeta<'_>,
     ) -> Option<(u16, RecordBody)> {
         match self {
-            SnapshotForm::File(options, _) => file::large_entry(out, entry, meta, options),
+            SnapshotForm::File(options, _) => rdb_file::large_entry(out, entry, meta, options),
             SnapshotForm::Commands => Some((0, commands::large_entry(out, entry, meta)?)),
         }
     }
@@ -80,7 +80,7 @@ impl SnapshotForm {
     pub(super) fn text_entry(self, out: &mut MarkedBytes, entry: &Entry, len: usize, meta: KeyMeta<'_>) -> Vec<u8> {
         let mut tail = Vec::new();
         match self {
-            SnapshotForm::File(options, _) => file::text_entry(out, entry, meta, options),
+            SnapshotForm::File(options, _) => rdb_file::text_entry(out, entry, meta, options),
             SnapshotForm::Commands => {
                 commands::begin_text(out, entry.key(), len, meta);
                 commands::end_text(&mut tail, entry.key(), meta);
@@ -91,7 +91,7 @@ impl SnapshotForm {
 
     pub(super) fn string(self, out: &mut MarkedBytes, text: &[u8]) {
         match self {
-            SnapshotForm::File(options, _) => file::string(out, text, options),
+            SnapshotForm::File(options, _) => rdb_file::string(out, text, options),
             SnapshotForm::Commands => out.extend_from_slice(text),
         }
     }

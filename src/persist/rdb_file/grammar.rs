@@ -3,8 +3,8 @@
 //! A record that is not yet in the buffer as a whole is measured, piece by piece as it comes, and read only when it is
 //! complete. So nothing is read twice, however long the record is.
 
-use crate::rdb::file::module::part;
-use crate::rdb::file::{Family, opcode};
+use crate::persist::rdb_file::module::part;
+use crate::persist::rdb_file::{Family, opcode};
 use crate::rdb::{Reader, checksum, kind};
 
 use Token::{Bytes, Length, ModuleValue, Repeat, Str, TextScore};

@@ -1,25 +1,25 @@
 //! Reads a file from its source, item by item.
 //!
 //! Keys are read in place, in the buffer. A key that is not in the buffer as a whole is first measured, see
-//! [`grammar`](crate::rdb::file::grammar), and read when it is complete.
+//! [`grammar`](crate::persist::rdb_file::grammar), and read when it is complete.
 
 use std::io::Read;
 
 #[cfg(feature = "internals")]
 use crate::memory::marked::MarkedBytes;
-#[cfg(feature = "internals")]
-use crate::rdb::checksum::Checksum;
-use crate::rdb::file::buffer::Buffer;
-use crate::rdb::file::error::{FileDefect, FileError};
-use crate::rdb::file::grammar::{Extent, Measure, is_value};
-use crate::rdb::file::{
+use crate::persist::rdb_file::buffer::Buffer;
+use crate::persist::rdb_file::error::{FileDefect, FileError};
+use crate::persist::rdb_file::grammar::{Extent, Measure, is_value};
+use crate::persist::rdb_file::{
     CHECKSUMS_SINCE, FENCE, Family, HEADER_LEN, LOCK, RETIRED_FENCE, RetiredFence, Usage, module, opcode,
 };
 #[cfg(feature = "internals")]
-use crate::rdb::file::{
+use crate::persist::rdb_file::{
     FileOptions, KeyMeta, aux, end, entry as write_entry, header, library, replace_version, resize, retired_fence,
     select,
 };
+#[cfg(feature = "internals")]
+use crate::rdb::checksum::Checksum;
 use crate::rdb::value::{self, ValueOptions, ValueTarget};
 use crate::rdb::{Compression, Reader, VERSION_MAX, checksum, kind};
 #[cfg(feature = "internals")]

@@ -5,17 +5,17 @@ use crate::rdb::Reader;
 /// The types of the parts of a value.
 pub(super) mod part {
     /// The end of the value.
-    pub(in crate::rdb::file) const END: u64 = 0;
+    pub(in crate::persist::rdb_file) const END: u64 = 0;
     /// An integer with a sign, as a length.
-    pub(in crate::rdb::file) const INT: u64 = 1;
+    pub(in crate::persist::rdb_file) const INT: u64 = 1;
     /// An integer without a sign, as a length.
-    pub(in crate::rdb::file) const UNSIGNED: u64 = 2;
+    pub(in crate::persist::rdb_file) const UNSIGNED: u64 = 2;
     /// Four bytes.
-    pub(in crate::rdb::file) const FLOAT: u64 = 3;
+    pub(in crate::persist::rdb_file) const FLOAT: u64 = 3;
     /// Eight bytes.
-    pub(in crate::rdb::file) const DOUBLE: u64 = 4;
+    pub(in crate::persist::rdb_file) const DOUBLE: u64 = 4;
     /// A string.
-    pub(in crate::rdb::file) const STRING: u64 = 5;
+    pub(in crate::persist::rdb_file) const STRING: u64 = 5;
 }
 
 /// The characters of names, by number.

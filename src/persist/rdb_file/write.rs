@@ -2,8 +2,8 @@
 //! computes the checksum and appends it.
 
 use crate::memory::marked::MarkedBytes;
+use crate::persist::rdb_file::{FENCE, LOCK, RETIRED_FENCE, RetiredFence, Usage, opcode};
 use crate::rdb::checksum::Checksum;
-use crate::rdb::file::{FENCE, LOCK, RETIRED_FENCE, RetiredFence, Usage, opcode};
 use crate::rdb::value::{self, ValueOptions};
 use crate::rdb::{Compression, library as libraries, write_length, write_string};
 use crate::store::entry::Entry;

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::memory::marked::MarkedBytes;
+use crate::persist::rdb_file::grammar::{Extent, Measure};
 use crate::rdb::compressed;
-use crate::rdb::file::grammar::{Extent, Measure};
 
 /// A source that counts the bytes read from it.
 struct Counted<'a, R>(R, &'a Cell<usize>);

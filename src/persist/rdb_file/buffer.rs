@@ -3,8 +3,8 @@
 
 use std::io::{self, Read};
 
+use crate::persist::rdb_file::error::FileDefect;
 use crate::rdb::checksum::Checksum;
-use crate::rdb::file::error::FileDefect;
 
 /// The size of a read, and of the memory that is kept, in bytes.
 const CHUNK: usize = 256 << 10;
