@@ -151,6 +151,7 @@ mod store;
 mod test_mode;
 mod text;
 mod time;
+mod types;
 mod upkeep;
 
 #[cfg(feature = "binary")]
@@ -308,6 +309,6 @@ pub mod internals {
 
     pub mod payload {
         pub use crate::persist::rdb_file::rewrite as rewrite_file;
-        pub use crate::rdb::value::rewrite;
+        pub use crate::types::payload::rewrite;
     }
 }

@@ -5,10 +5,11 @@ use crate::dispatch::Call;
 use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
 use crate::persist::Effects;
-use crate::rdb::{self, Compression, value};
+use crate::rdb::{self, Compression};
 use crate::store::entry::Entry;
 use crate::store::{Cx, GateGuard, Interrupted, Key, Origin, Str, View};
 use crate::time::clock::Now;
+use crate::types::payload;
 
 /// Logs the keys of calls that have panicked. While a busy script holds the gate, the next sweep does it.
 pub(crate) fn log_interrupted(namespace: &Namespace) {
@@ -96,8 +97,8 @@ fn end_ms(entry: &Entry, now: Now) -> i64 {
 fn dump(namespace: &Namespace, entry: &Entry) -> Vec<u8> {
     let config = namespace.settings.current();
     let options =
-        value::ValueOptions { compression: Compression::at_once_if(config.rdbcompression), len_max: usize::MAX };
+        payload::ValueOptions { compression: Compression::at_once_if(config.rdbcompression), len_max: usize::MAX };
     let mut body = MarkedBytes::default();
-    let version = value::write(&mut body, entry, options);
+    let version = payload::write(&mut body, entry, options);
     rdb::seal(body.into_bytes(), version)
 }

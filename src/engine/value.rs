@@ -5,12 +5,12 @@ use bytes::Bytes;
 use crate::engine::stored::StoredKey;
 use crate::engine::ttl::CountedTtl;
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::{ValueOptions, ValueTarget, kind_of, read, write_body};
 use crate::rdb::{Compression, Reader, VERSION_7_4};
 use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
 use crate::store::{Hasher, StringHint};
 use crate::time::clock::{Deadline, Now};
+use crate::types::payload::{ValueOptions, ValueTarget, kind_of, read, write_body};
 
 /// Converts an entry to its stored form.
 pub(super) fn encode(entry: &Entry, fence: i64, ttl: Option<CountedTtl>, now: Now) -> StoredKey {

@@ -1,5 +1,5 @@
 //! The serialisation format of RDB files and DUMP: lengths, strings, the numbers of types, and the envelope of DUMP.
-//! Pure: bytes in, bytes out. The encodings of the types are in [`value`].
+//! Pure: bytes in, bytes out. The formats of the types are in `types/`.
 //!
 //! ```text
 //! +------+------------------------------------------+-------------+-----------+
@@ -19,7 +19,6 @@ pub(crate) mod checksum;
 pub(crate) mod legacy;
 pub mod library;
 pub mod lzf;
-pub(crate) mod value;
 
 /// The version of the format that Redis 7.0 reads. A payload has the lowest version that includes its type.
 pub const VERSION: u16 = 10;
@@ -197,7 +196,7 @@ pub fn write_string(out: &mut MarkedBytes, value: &[u8], compression: Compressio
 }
 
 /// Writes a string like [`write_string`], given in pieces, which is not an integer.
-fn write_pieces(out: &mut MarkedBytes, pieces: &[&[u8]], compression: Compression) {
+pub(crate) fn write_pieces(out: &mut MarkedBytes, pieces: &[&[u8]], compression: Compression) {
     let (start, len) = (out.len(), pieces.iter().map(|piece| piece.len()).sum());
     let compression = if len > COMPRESSED_MIN { compression } else { Compression::Never };
     if compression == Compression::AtOnce {

@@ -12,12 +12,12 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::{self, ValueTarget};
 use crate::rdb::{self, Compression, PayloadError};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
 use crate::store::{Classes, Event, Lookup, ValueRef, usage};
+use crate::types::payload::{self, ValueTarget};
 
 const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
 objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) \
@@ -66,8 +66,8 @@ fn dump(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Returns this server's options for writing and reading values.
-pub(crate) fn options(call: &Call<'_>) -> value::ValueOptions {
-    value::ValueOptions {
+pub(crate) fn options(call: &Call<'_>) -> payload::ValueOptions {
+    payload::ValueOptions {
         compression: Compression::at_once_if(call.config.rdbcompression),
         len_max: call.bulk_len_max(),
     }
@@ -77,7 +77,7 @@ pub(crate) fn options(call: &Call<'_>) -> value::ValueOptions {
 /// until then, not copied.
 pub(crate) struct Parcel {
     value: Taken,
-    options: value::ValueOptions,
+    options: payload::ValueOptions,
 }
 
 enum Taken {
@@ -88,12 +88,12 @@ enum Taken {
 
 impl Parcel {
     /// Takes the value of an entry.
-    pub(crate) fn new(entry: &Entry, options: value::ValueOptions) -> Self {
+    pub(crate) fn new(entry: &Entry, options: payload::ValueOptions) -> Self {
         let value = match entry.contents() {
             ValueRef::String(text, _) => Taken::Text(text.to_bytes()),
             _ => {
                 let mut body = MarkedBytes::default();
-                let version = value::write(&mut body, entry, options);
+                let version = payload::write(&mut body, entry, options);
                 Taken::Dumped(rdb::seal(body.into_bytes(), version).into())
             }
         };
@@ -167,7 +167,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     };
     let checks = !call.namespace.debug.skips_checksums.load(Relaxed);
     let read = rdb::open(payload, checks)
-        .and_then(|(kind, mut reader)| value::read(kind, &mut reader, target, self::options(call)));
+        .and_then(|(kind, mut reader)| payload::read(kind, &mut reader, target, self::options(call)));
     let entry = read.inspect_err(|error| log_damage(*error, key.bytes, payload)).map_err(refusal)?;
     let now = call.now();
     match life {

@@ -20,7 +20,6 @@ use crate::persist::rdb_file::{
 };
 #[cfg(feature = "internals")]
 use crate::rdb::checksum::Checksum;
-use crate::rdb::value::{self, ValueOptions, ValueTarget};
 use crate::rdb::{Compression, Reader, VERSION_MAX, checksum, kind};
 #[cfg(feature = "internals")]
 use crate::rdb::{VERSION, compressed};
@@ -29,6 +28,7 @@ use crate::store::Hasher;
 use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
 use crate::time::clock::Deadline;
+use crate::types::payload::{self, ValueOptions, ValueTarget};
 
 /// The newest version of Redis whose files are read, as far as they contain only records of older versions.
 const REDIS_MAX: u16 = VERSION_MAX + 1;
@@ -221,12 +221,12 @@ impl<'a, R: Read> FileReader<'a, R> {
         let target = ValueTarget { key: &key, deadline: self.ahead.deadline, limits, hasher };
         let mut again = reader.clone();
         let entry = match of {
-            kind::HASH_VALKEY => value::read_hash_of_valkey(reader, target, options),
-            _ => value::read(of, reader, target, options).ok(),
+            kind::HASH_VALKEY => payload::read_hash_of_valkey(reader, target, options),
+            _ => payload::read(of, reader, target, options).ok(),
         };
         match entry {
             Some(entry) => Ok(Piece::Key(entry)),
-            None if reader.missing() == 0 && value::skip_empty(of, &mut again) => {
+            None if reader.missing() == 0 && payload::skip_empty(of, &mut again) => {
                 *reader = again;
                 Ok(Piece::Item(FileItem::Skipped { key: key.into() }))
             }

@@ -4,10 +4,10 @@
 use crate::memory::marked::MarkedBytes;
 use crate::persist::rdb_file::{FENCE, LOCK, RETIRED_FENCE, RetiredFence, Usage, opcode};
 use crate::rdb::checksum::Checksum;
-use crate::rdb::value::{self, ValueOptions};
 use crate::rdb::{Compression, library as libraries, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
+use crate::types::payload::{self, ValueOptions};
 
 /// Options for writing entries.
 #[derive(Clone, Copy, Debug)]
@@ -76,8 +76,8 @@ pub(crate) fn library(out: &mut MarkedBytes, code: &[u8], options: FileOptions) 
 /// Appends a key; returns the lowest version of a file that may contain it.
 pub(crate) fn entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>, options: FileOptions) -> u16 {
     let kind = begin_entry(out, entry, meta, options);
-    value::write_body(out, kind, entry, options.value());
-    value::lowest_version(kind)
+    payload::write_body(out, kind, entry, options.value());
+    payload::lowest_version(kind)
 }
 
 /// Appends a key with a large value, up to the first element; returns the lowest version of a file that may contain the
@@ -89,8 +89,8 @@ pub(crate) fn large_entry(
     options: FileOptions,
 ) -> Option<(u16, RecordBody)> {
     let kind = begin_entry(out, entry, meta, options);
-    let body = value::begin_body(out, kind, entry, options.value())?;
-    Some((value::lowest_version(kind), body))
+    let body = payload::begin_body(out, kind, entry, options.value())?;
+    Some((payload::lowest_version(kind), body))
 }
 
 /// Appends a key with a string, up to the value, which [`string`] appends.
@@ -123,7 +123,7 @@ fn begin_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>, options:
         Some(Usage::Frequency(count)) => out.extend_from_slice(&[opcode::FREQUENCY, count]),
         None => {}
     }
-    let kind = value::kind_of(entry, options.version);
+    let kind = payload::kind_of(entry, options.version);
     out.push(kind);
     write_string(out, entry.key(), options.compression());
     kind

@@ -24,13 +24,14 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::{Compression, value};
+use crate::rdb::Compression;
 use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
 use crate::spec::marks::{NEEDS_FRESH_KEYS, SCRIPTS_IN_DEBUGGING};
 use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
 use crate::store::{Event, Lookup, Shard, Ttl, ValueRef, usage};
 use crate::time::clock::Deadline;
+use crate::types::payload;
 
 /// Declares the commands of this file. DEBUG holds the store exclusively, because some subcommands affect the whole
 /// server.
@@ -373,14 +374,14 @@ fn structure_sizes(call: &mut Call<'_>) -> Result<()> {
 fn object(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
     let key = call.namespace.store.key(name);
-    let options = value::ValueOptions { compression: Compression::Never, ..dump::options(call) };
+    let options = payload::ValueOptions { compression: Compression::Never, ..dump::options(call) };
     let entry = call.view.find_undeleted(key).ok_or(Error::NoSuchKey)?;
     let encoding = encoding_of(entry.contents());
     let len = match entry.contents() {
         ValueRef::String(text, hint) => saved_len(hint, text.as_slice()),
         _ => {
             let mut body = MarkedBytes::default();
-            value::write(&mut body, entry, options);
+            payload::write(&mut body, entry, options);
             body.len() - 1
         }
     };

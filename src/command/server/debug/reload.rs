@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::memory::marked::MarkedBytes;
 use crate::persist::{Order, Persistence, Reload};
 use crate::rdb;
-use crate::rdb::value::{self, ValueTarget};
 use crate::resp::Reply;
 use crate::store::limits::ValueLimits;
 use crate::store::{Hasher, Key, Lookup, View};
+use crate::types::payload::{self, ValueTarget};
 
 const NOT_LOADED: Error = Error::Other(Cow::Borrowed("Error trying to load the RDB dump"));
 const NO_LOG_LOADED: Error = Error::Other(Cow::Borrowed("Error trying to load the AOF files, check server logs"));
@@ -109,15 +109,15 @@ fn reload_key(
     view: &mut View<'_>,
     key: Key<'_>,
     (limits, hasher): (ValueLimits, &Hasher),
-    options: value::ValueOptions,
+    options: payload::ValueOptions,
 ) -> Result<()> {
     let Some(entry) = view.lookup(key, Lookup::PEEK) else { return Ok(()) };
     let (mut body, deadline, usage) = (MarkedBytes::default(), entry.deadline(), entry.usage());
-    value::write(&mut body, entry, options);
+    payload::write(&mut body, entry, options);
     let body = body.into_bytes();
     let (kind, mut reader) = rdb::read_body(&body).ok_or(NOT_LOADED)?;
     let target = ValueTarget { key: key.bytes, deadline, limits, hasher };
-    let loaded = value::read(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;
+    let loaded = payload::read(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;
     view.renew(key, loaded);
     view.set_usage(key, usage);
     Ok(())

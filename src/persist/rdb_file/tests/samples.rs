@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::{self, ValueOptions};
 use crate::rdb::{Compression, kind};
 use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
 use crate::store::value::{DataType, Hash, HashGrowth, Packing, Set, SetRules, SortedSet, StoredElement};
 use crate::store::{BigStream, ConsumerGroup, Hasher, ListBuilder, NodeLimit, PendingEntry, StreamId, ValueRef};
+use crate::types::payload::{self, ValueOptions};
 
 /// A field of a hash: name, value, deadline.
 type Field = (Vec<u8>, Vec<u8>, Option<i64>);
@@ -99,7 +99,7 @@ pub(super) fn describe(entry: &Entry) -> Described {
         ValueRef::Stream(_) => {
             let (mut body, options) =
                 (MarkedBytes::default(), ValueOptions { compression: Compression::Never, len_max: 0 });
-            value::write_body(&mut body, kind::STREAM_LISTPACKS_3, entry, options);
+            payload::write_body(&mut body, kind::STREAM_LISTPACKS_3, entry, options);
             return ("stream", vec![body.to_vec()]);
         }
         ValueRef::Set(set) => {

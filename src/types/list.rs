@@ -3,12 +3,12 @@
 //! A list is written as the nodes that it has in memory; a packed list is a single node.
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::options::{ValueOptions, ValueTarget};
 use crate::rdb::{Reader, kind, legacy, write_length, write_pieces, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::WalkedElement;
 use crate::store::value::listpack::{END, Listpack, header};
 use crate::store::{ListBuilder, ListNode, ListRef, NodeLimit};
+use crate::types::options::{ValueOptions, ValueTarget};
 
 /// The number of a node that is a single element.
 const PLAIN: u64 = 1;

@@ -1,12 +1,12 @@
 //! The payloads of hashes.
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::distinct::are_distinct;
-use crate::rdb::value::options::{ValueOptions, ValueTarget};
 use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::Listpack;
 use crate::store::value::{DataType, Hash, HashGrowth, HashRef, Packing, Type, WalkedElement};
+use crate::types::distinct::are_distinct;
+use crate::types::options::{ValueOptions, ValueTarget};
 
 /// The end of the range of fields' deadlines.
 const DEADLINE_END_MS: i64 = 1 << 48;

@@ -1,17 +1,7 @@
-//! Values as DUMP and RDB files hold them: a file per data type. The format's numbers, lengths and strings are in
-//! [`rdb`].
+//! Values as DUMP and RDB files hold them. The format's numbers, lengths and strings are in [`rdb`].
 //!
 //! A packed collection is written as the bytes that its entry holds, and read as such once they were checked: RESTORE
 //! takes bytes from a client, so every length, count and order in them is verified.
-
-mod distinct;
-mod empty;
-mod hash;
-mod list;
-mod options;
-mod set;
-mod sorted_set;
-mod stream;
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::{self, PayloadError, Reader, kind, write_length, write_string};
@@ -20,10 +10,11 @@ use crate::store::entry::Entry;
 use crate::store::value::{RecordBody, WalkedElement, WriteElement};
 #[cfg(feature = "internals")]
 use crate::store::{Hasher, limits::ValueLimits};
+use crate::types::{hash, list, set, sorted_set, stream};
 
-pub(crate) use empty::skip as skip_empty;
-pub(crate) use hash::read_of_valkey as read_hash_of_valkey;
-pub(crate) use options::{ValueOptions, ValueTarget};
+pub(crate) use crate::types::empty::skip as skip_empty;
+pub(crate) use crate::types::hash::read_of_valkey as read_hash_of_valkey;
+pub(crate) use crate::types::options::{ValueOptions, ValueTarget};
 
 /// Appends the number of the type and the value of an entry, as DUMP does; returns the lowest version that includes the
 /// type.

@@ -1,13 +1,13 @@
 //! The payloads of sets.
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::distinct::are_distinct;
-use crate::rdb::value::options::{ValueOptions, ValueTarget};
 use crate::rdb::{Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::intset::IntSet;
 use crate::store::value::listpack::{Listpack, StoredElement};
 use crate::store::value::{DataType, Packing, Set, SetRef, SetRules, Type, WalkedElement};
+use crate::types::distinct::are_distinct;
+use crate::types::options::{ValueOptions, ValueTarget};
 
 /// Returns the number of the type. A listpack is written as a plain set, because Redis 7.0 has none for sets.
 pub(super) fn kind_of(set: SetRef<'_>) -> u8 {

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::distinct::are_distinct;
-use crate::rdb::value::options::{ValueOptions, ValueTarget};
 use crate::rdb::{Reader, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::{Listpack, StoredElement};
 use crate::store::value::sorted_set::{ScoreTable, checked_score};
 use crate::store::value::{DataType, Packing, SortedSet, SortedSetRef, Type, WalkedElement};
+use crate::types::distinct::are_distinct;
+use crate::types::options::{ValueOptions, ValueTarget};
 
 // Lengths of scores written as text that stand for a score without text.
 const NAN: u8 = 253;

@@ -13,11 +13,11 @@
 //! entries added and read, the next one the time active.
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::value::options::{ValueOptions, ValueTarget};
 use crate::rdb::{self, Compression, Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::WalkedElement;
 use crate::store::{BigStream, ConsumerGroup, ConsumerNumber, PendingEntry, StreamChunk, StreamId, StreamRef};
+use crate::types::options::{ValueOptions, ValueTarget};
 
 /// Returns the number of the type: the older one where it expresses the same, because Redis 7.0 can read it; there, the
 /// last active time of a consumer is the time when it was last seen. A version without active times gets none.
