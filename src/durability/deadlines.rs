@@ -14,7 +14,8 @@ use crate::dispatch::replay::Replay;
 use crate::durability::worker::FilesWorker;
 use crate::persist::aof::Timestamp;
 use crate::resp::{write_command, write_select};
-use crate::store::{Cx, HeldLock, Origin, ValueRef, View, lock_text};
+use crate::store::value::Hash;
+use crate::store::{Cx, HeldLock, Origin, View, lock_text};
 use crate::time::clock::Deadline;
 use crate::time::estimate::DRIFT_MAX_MS;
 
@@ -146,7 +147,7 @@ fn push_deadlines(view: &mut View<'_>, mut cursor: u64, by_ms: i64, commands: &m
                 count += 1;
                 write_command(commands, &[b"PEXPIREAT", entry.key(), moved(at_ms).as_bytes()]);
             }
-            let ValueRef::Hash(hash) = entry.contents() else { return };
+            let Ok(hash) = entry.get::<Hash>() else { return };
             if hash.nearest_deadline().is_some() {
                 hash.for_each_timed(|field, _, deadline| {
                     let Some(at_ms) = deadline.map(moved) else { return };

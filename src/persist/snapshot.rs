@@ -36,7 +36,7 @@ use crate::store::usage::{self, UsageRule};
 use crate::store::value::{Record, RecordPart, WalkProgress};
 use crate::store::walk::{Beside, Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
-use crate::store::{ExclusiveHold, Store, Str, ValueRef, lock_text};
+use crate::store::{ExclusiveHold, Store, Str, lock_text};
 use crate::time::clock::{Clock, Now};
 
 pub(crate) use form::SnapshotForm;
@@ -346,7 +346,7 @@ impl Records {
 
     /// Sets aside a key with a long string, to be written while no shard is locked; returns false for any other key.
     fn keep_text(&self, db: usize, entry: &Entry, beside: Beside<'_>) -> bool {
-        let ValueRef::String(Str::Shared(text), _) = entry.contents() else { return false };
+        let Ok(Str::Shared(text)) = entry.get::<Str>() else { return false };
         if text.len() < SHARED_TEXT_MIN {
             return false;
         }

@@ -77,9 +77,7 @@ pub(crate) use value::stream::{
     BigStream, Bound, Consumer, ConsumerGroup, ConsumerNumber, EntryWalk, PendingEntry, References, Stream,
     StreamChunk, StreamEntry, StreamId, StreamRef, Trim, Trimmed, entries_of,
 };
-pub(crate) use value::{
-    List, ListBuilder, ListEnd, ListNode, ListRef, NodeLimit, Str, StringHint, ValueRef, WrongType,
-};
+pub(crate) use value::{List, ListBuilder, ListEnd, ListNode, ListRef, NodeLimit, Str, StringHint, WrongType};
 pub(crate) use view::{LookupCounts, Ttl, View};
 
 /// Number of cursors of a scan of a database: one for every position of every shard's table.

@@ -1,17 +1,65 @@
-//! The payloads of hashes.
+//! Hashes.
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::{Reader, kind, legacy, write_length, write_string};
+use crate::rdb::shape::PayloadPart::{Bytes, Length, Repeat, Str};
+use crate::rdb::{Reader, VERSION_7_4, kind, legacy, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::listpack::Listpack;
-use crate::store::value::{DataType, Hash, HashGrowth, HashRef, Packing, Type, WalkedElement};
+use crate::store::value::{DataType, Hash, HashGrowth, HashRef, Packing, RecordBody, Type, WalkedElement};
+use crate::types::digest::Digest;
 use crate::types::distinct::are_distinct;
+use crate::types::elements::{ElementsWriter, large_elements};
 use crate::types::options::{ValueOptions, ValueTarget};
+use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
 
 /// The end of the range of fields' deadlines.
 const DEADLINE_END_MS: i64 = 1 << 48;
 
-pub(super) fn kind_of(hash: HashRef<'_>) -> u8 {
+pub(super) const SPEC: TypeSpec = TypeSpec {
+    of: Type::Hash,
+    encoding: |entry| Hash::read(entry).encoding(),
+    numbers: &[
+        TypeNumber::new(kind::HASH, &[Repeat(&[Str, Str])]),
+        TypeNumber::new(kind::HASH_ZIPMAP, &[Str]),
+        TypeNumber::new(kind::HASH_ZIPLIST, &[Str]),
+        TypeNumber::new(kind::HASH_LISTPACK, &[Str]),
+        TypeNumber::new(kind::HASH_METADATA, &[Bytes(8), Repeat(&[Length, Str, Str])]).since(VERSION_7_4),
+        TypeNumber::new(kind::HASH_LISTPACK_EX, &[Bytes(8), Str]).since(VERSION_7_4),
+    ],
+    payload: PayloadFormat {
+        number: |entry, _| number_of(Hash::read(entry)),
+        write: |out, _, entry, options| write(out, Hash::read(entry), options),
+        begin: |out, _, entry, options| {
+            let hash = Hash::read(entry);
+            Some(RecordBody::new(hash.len(), begin(out, hash, options)))
+        },
+        read,
+    },
+    commands: CommandFormat {
+        write: |out, entry, _| {
+            let hash = Hash::read(entry);
+            let fields = ElementsWriter::new(entry.key(), b"HMSET", hash.len());
+            hash.for_each_timed(|field, value, deadline| {
+                field.with(|field| value.with(|value| fields.write(WalkedElement::Field(field, value, deadline), out)));
+            });
+        },
+        begin: |_, entry, _| Some(large_elements(entry, b"HMSET", Hash::read(entry).len())),
+    },
+    digest: |digest, entry| {
+        digest.mix_type(4);
+        Hash::read(entry).for_each_timed(|field, value, deadline| {
+            let mut pair = Digest::default();
+            field.with(|field| pair.mix(field));
+            value.with(|value| pair.mix(value));
+            if deadline.is_some() {
+                pair.add(b"!!hexpire!!");
+            }
+            digest.add_digest(&pair);
+        });
+    },
+};
+
+fn number_of(hash: HashRef<'_>) -> u8 {
     match hash {
         HashRef::Packed(packed) if packed.has_deadlines() => kind::HASH_LISTPACK_EX,
         HashRef::Packed(_) => kind::HASH_LISTPACK,
@@ -20,7 +68,7 @@ pub(super) fn kind_of(hash: HashRef<'_>) -> u8 {
     }
 }
 
-pub(super) fn write(out: &mut MarkedBytes, hash: HashRef<'_>, options: ValueOptions) {
+fn write(out: &mut MarkedBytes, hash: HashRef<'_>, options: ValueOptions) {
     match (hash, hash.nearest_deadline()) {
         (HashRef::Packed(packed), nearest_ms) => {
             if packed.has_deadlines() {
@@ -40,7 +88,7 @@ pub(super) fn write(out: &mut MarkedBytes, hash: HashRef<'_>, options: ValueOpti
 /// Appends everything before the fields of a big hash; returns the function that appends a field. Where some fields
 /// have deadlines, each field is preceded by its deadline relative to the earliest: 0 for none, and 1 for the earliest
 /// itself.
-pub(super) fn begin(
+fn begin(
     out: &mut MarkedBytes,
     hash: HashRef<'_>,
     options: ValueOptions,
@@ -62,7 +110,7 @@ pub(super) fn begin(
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
+fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     if of == kind::HASH {
         let (count, mut filling) = (reader.length()?, Filling::new(target));
         filling.expect(usize::try_from(count).ok()?);

@@ -1,14 +1,17 @@
-//! The payloads of lists.
+//! Lists.
 //!
 //! A list is written as the nodes that it has in memory; a packed list is a single node.
 
 use crate::memory::marked::MarkedBytes;
+use crate::rdb::shape::PayloadPart::{Length, Repeat, Str};
 use crate::rdb::{Reader, kind, legacy, write_length, write_pieces, write_string};
 use crate::store::entry::Entry;
-use crate::store::value::WalkedElement;
 use crate::store::value::listpack::{END, Listpack, header};
-use crate::store::{ListBuilder, ListNode, ListRef, NodeLimit};
+use crate::store::value::{DataType, RecordBody, Type, WalkedElement};
+use crate::store::{List, ListBuilder, ListNode, ListRef, NodeLimit};
+use crate::types::elements::push;
 use crate::types::options::{ValueOptions, ValueTarget};
+use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
 
 /// The number of a node that is a single element.
 const PLAIN: u64 = 1;
@@ -18,19 +21,51 @@ const PACKED: u64 = 2;
 /// The maximum length of a listpack in bytes, even if strings may not be that long.
 const LISTPACK_LEN_MAX: usize = 1 << 30;
 
-pub(super) fn write(out: &mut MarkedBytes, list: ListRef<'_>, options: ValueOptions) {
-    let write = begin(out, list, options);
-    for node in list.nodes() {
-        let element = match node {
-            ListNode::Plain(text) => WalkedElement::Plain(text),
-            ListNode::Packed(elements, count) => WalkedElement::Packed(elements, count),
-        };
-        write(element, out);
+pub(super) const SPEC: TypeSpec = TypeSpec {
+    of: Type::List,
+    encoding: |entry| List::read(entry).encoding(),
+    numbers: &[
+        TypeNumber::new(kind::LIST, &[Repeat(&[Str])]),
+        TypeNumber::new(kind::LIST_ZIPLIST, &[Str]),
+        TypeNumber::new(kind::LIST_QUICKLIST, &[Repeat(&[Str])]),
+        TypeNumber::new(kind::LIST_QUICKLIST_2, &[Repeat(&[Length, Str])]),
+    ],
+    payload: PayloadFormat {
+        number: |_, _| kind::LIST_QUICKLIST_2,
+        write: |out, _, entry, options| {
+            let list = List::read(entry);
+            let write = begin(out, list, options);
+            list.nodes().for_each(|node| write(element_of(node), out));
+        },
+        begin: |out, _, entry, options| {
+            let list = List::read(entry);
+            Some(RecordBody::new(list.nodes().len(), begin(out, list, options)))
+        },
+        read,
+    },
+    commands: CommandFormat {
+        write: |out, entry, _| List::read(entry).nodes().for_each(|node| push(out, entry.key(), element_of(node))),
+        begin: |_, entry, _| {
+            let key: Box<[u8]> = entry.key().into();
+            let nodes = List::read(entry).nodes().len();
+            Some(RecordBody::new(nodes, move |element, out| push(out, &key, element)))
+        },
+    },
+    digest: |digest, entry| {
+        digest.mix_type(1);
+        List::read(entry).iter().for_each(|item| item.with_text(|text| digest.mix(text)));
+    },
+};
+
+fn element_of(node: ListNode<'_>) -> WalkedElement<'_> {
+    match node {
+        ListNode::Plain(text) => WalkedElement::Plain(text),
+        ListNode::Packed(elements, count) => WalkedElement::Packed(elements, count),
     }
 }
 
 /// Appends everything before the nodes; returns the function that appends a node.
-pub(super) fn begin(
+fn begin(
     out: &mut MarkedBytes,
     list: ListRef<'_>,
     options: ValueOptions,
@@ -50,7 +85,7 @@ pub(super) fn begin(
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
+fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     let mut list = ListBuilder::new(NodeLimit { node: target.limits.list, large_min: 0 });
     match of {
         kind::LIST => {

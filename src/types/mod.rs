@@ -1,7 +1,12 @@
 //! The data types above the store: a file for each, with the formats of its values. How values are stored is in
 //! `store/value/`.
+//!
+//! Each file ends up in one row, its [`TypeSpec`]. Layers that handle values of any type ask the table for the row, and
+//! know no type.
 
+pub(crate) mod digest;
 mod distinct;
+mod elements;
 mod empty;
 mod hash;
 mod list;
@@ -9,4 +14,49 @@ mod options;
 pub(crate) mod payload;
 mod set;
 mod sorted_set;
+mod spec;
 mod stream;
+pub(crate) mod string;
+
+use crate::store::entry::Entry;
+use crate::store::value::Type;
+
+pub(crate) use spec::{TypeNumber, TypeSpec};
+
+/// The rows, in the order of [`Type`].
+const TYPES: [&TypeSpec; Type::COUNT] =
+    [&string::SPEC, &list::SPEC, &set::SPEC, &sorted_set::SPEC, &hash::SPEC, &stream::SPEC];
+
+/// The rows by the numbers of their types in payloads.
+static NUMBERS: [Option<(&TypeSpec, &TypeNumber)>; 256] = numbers();
+
+/// Returns the row of the type of a value.
+pub(crate) fn spec_of(entry: &Entry) -> &'static TypeSpec {
+    TYPES[entry.kind() as usize]
+}
+
+/// Returns the name of a value's encoding, as Redis would report it.
+pub(crate) fn encoding_of(entry: &Entry) -> &'static str {
+    (spec_of(entry).encoding)(entry)
+}
+
+/// Returns the row that a number in a payload denotes, if it does; and what the row says about the number.
+pub(crate) fn spec_of_number(number: u8) -> Option<(&'static TypeSpec, &'static TypeNumber)> {
+    NUMBERS[usize::from(number)]
+}
+
+const fn numbers() -> [Option<(&'static TypeSpec, &'static TypeNumber)>; 256] {
+    let (mut found, mut row) = ([None; 256], 0);
+    while row < TYPES.len() {
+        assert!(TYPES[row].of as usize == row, "the rows are in the order of the types");
+        let (numbers, mut at) = (TYPES[row].numbers, 0);
+        while at < numbers.len() {
+            let slot = &mut found[numbers[at].number as usize];
+            assert!(slot.is_none(), "each number is in one row");
+            *slot = Some((TYPES[row], &numbers[at]));
+            at += 1;
+        }
+        row += 1;
+    }
+    found
+}

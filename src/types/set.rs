@@ -1,20 +1,54 @@
-//! The payloads of sets.
+//! Sets.
 
 use crate::memory::marked::MarkedBytes;
+use crate::rdb::shape::PayloadPart::{Repeat, Str};
 use crate::rdb::{Reader, kind, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::intset::IntSet;
 use crate::store::value::listpack::{Listpack, StoredElement};
-use crate::store::value::{DataType, Packing, Set, SetRef, SetRules, Type, WalkedElement};
+use crate::store::value::{DataType, Packing, RecordBody, Set, SetRef, SetRules, Type, WalkedElement};
 use crate::types::distinct::are_distinct;
+use crate::types::elements::{ElementsWriter, large_elements};
 use crate::types::options::{ValueOptions, ValueTarget};
+use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
+
+pub(super) const SPEC: TypeSpec = TypeSpec {
+    of: Type::Set,
+    encoding: |entry| Set::read(entry).encoding(),
+    numbers: &[
+        TypeNumber::new(kind::SET, &[Repeat(&[Str])]),
+        TypeNumber::new(kind::SET_INTSET, &[Str]),
+        TypeNumber::new(kind::SET_LISTPACK, &[Str]),
+    ],
+    payload: PayloadFormat {
+        number: |entry, _| number_of(Set::read(entry)),
+        write: |out, _, entry, options| write(out, Set::read(entry), options),
+        begin: |out, _, entry, options| {
+            let set = Set::read(entry);
+            Some(RecordBody::new(set.len(), begin(out, set, options)))
+        },
+        read,
+    },
+    commands: CommandFormat {
+        write: |out, entry, _| {
+            let set = Set::read(entry);
+            let members = ElementsWriter::new(entry.key(), b"SADD", set.len());
+            set.iter().for_each(|member| members.write(WalkedElement::Member(member), out));
+        },
+        begin: |_, entry, _| Some(large_elements(entry, b"SADD", Set::read(entry).len())),
+    },
+    digest: |digest, entry| {
+        digest.mix_type(2);
+        Set::read(entry).iter().for_each(|member| member.with_text(|text| digest.add(text)));
+    },
+};
 
 /// Returns the number of the type. A listpack is written as a plain set, because Redis 7.0 has none for sets.
-pub(super) fn kind_of(set: SetRef<'_>) -> u8 {
+fn number_of(set: SetRef<'_>) -> u8 {
     if matches!(set, SetRef::Ints(_)) { kind::SET_INTSET } else { kind::SET }
 }
 
-pub(super) fn write(out: &mut MarkedBytes, set: SetRef<'_>, options: ValueOptions) {
+fn write(out: &mut MarkedBytes, set: SetRef<'_>, options: ValueOptions) {
     if let SetRef::Ints(ints) = set {
         return write_string(out, ints.bytes(), options.compression);
     }
@@ -23,7 +57,7 @@ pub(super) fn write(out: &mut MarkedBytes, set: SetRef<'_>, options: ValueOption
 }
 
 /// Appends everything before the members of a plain set; returns the function that appends a member.
-pub(super) fn begin(
+fn begin(
     out: &mut MarkedBytes,
     set: SetRef<'_>,
     options: ValueOptions,
@@ -36,7 +70,7 @@ pub(super) fn begin(
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
+fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     let rules = SetRules::new(target.limits, target.hasher);
     if of == kind::SET {
         let count = usize::try_from(reader.length()?).ok()?;

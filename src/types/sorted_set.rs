@@ -1,29 +1,76 @@
-//! The payloads of sorted sets.
+//! Sorted sets.
 
 use std::borrow::Cow;
 
 use crate::memory::marked::MarkedBytes;
+use crate::rdb::shape::PayloadPart::{Bytes, Repeat, Str, TextScore};
 use crate::rdb::{Reader, kind, legacy, write_length, write_string};
+use crate::resp::format_general;
 use crate::store::entry::Entry;
 use crate::store::value::listpack::{Listpack, StoredElement};
 use crate::store::value::sorted_set::{ScoreTable, checked_score};
-use crate::store::value::{DataType, Packing, SortedSet, SortedSetRef, Type, WalkedElement};
+use crate::store::value::{DataType, Packing, RecordBody, SortedSet, SortedSetRef, Type, WalkedElement};
+use crate::types::digest::Digest;
 use crate::types::distinct::are_distinct;
+use crate::types::elements::{ElementsWriter, large_elements};
 use crate::types::options::{ValueOptions, ValueTarget};
+use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
 
 // Lengths of scores written as text that stand for a score without text.
 const NAN: u8 = 253;
 const INFINITY: u8 = 254;
 const NEG_INFINITY: u8 = 255;
 
-pub(super) fn kind_of(set: SortedSetRef<'_>) -> u8 {
+/// The significant digits of scores in a digest.
+const SCORE_DIGITS: i32 = 17;
+
+pub(super) const SPEC: TypeSpec = TypeSpec {
+    of: Type::SortedSet,
+    encoding: |entry| SortedSet::read(entry).encoding(),
+    numbers: &[
+        TypeNumber::new(kind::ZSET, &[Repeat(&[Str, TextScore])]),
+        TypeNumber::new(kind::ZSET_2, &[Repeat(&[Str, Bytes(8)])]),
+        TypeNumber::new(kind::ZSET_ZIPLIST, &[Str]),
+        TypeNumber::new(kind::ZSET_LISTPACK, &[Str]),
+    ],
+    payload: PayloadFormat {
+        number: |entry, _| number_of(SortedSet::read(entry)),
+        write: |out, _, entry, options| write(out, SortedSet::read(entry), options),
+        begin: |out, _, entry, options| {
+            let set = SortedSet::read(entry);
+            Some(RecordBody::new(set.len(), begin(out, set, options)))
+        },
+        read,
+    },
+    commands: CommandFormat {
+        write: |out, entry, _| {
+            let set = SortedSet::read(entry);
+            let members = ElementsWriter::new(entry.key(), b"ZADD", set.len());
+            for (member, score) in set.iter() {
+                member.with_text(|member| members.write(WalkedElement::Scored(member, score.get()), out));
+            }
+        },
+        begin: |_, entry, _| Some(large_elements(entry, b"ZADD", SortedSet::read(entry).len())),
+    },
+    digest: |digest, entry| {
+        digest.mix_type(3);
+        for (member, score) in SortedSet::read(entry).iter() {
+            let mut element = Digest::default();
+            member.with_text(|member| element.mix(member));
+            element.mix(format_general(score.get(), SCORE_DIGITS).as_bytes());
+            digest.add_digest(&element);
+        }
+    },
+};
+
+fn number_of(set: SortedSetRef<'_>) -> u8 {
     match set {
         SortedSetRef::Packed(_) => kind::ZSET_LISTPACK,
         SortedSetRef::Big(_) => kind::ZSET_2,
     }
 }
 
-pub(super) fn write(out: &mut MarkedBytes, set: SortedSetRef<'_>, options: ValueOptions) {
+fn write(out: &mut MarkedBytes, set: SortedSetRef<'_>, options: ValueOptions) {
     match set {
         SortedSetRef::Packed(packed) => write_string(out, packed.bytes(), options.compression),
         SortedSetRef::Big(_) => {
@@ -37,7 +84,7 @@ pub(super) fn write(out: &mut MarkedBytes, set: SortedSetRef<'_>, options: Value
 }
 
 /// Appends everything before the members of a big sorted set; returns the function that appends a member.
-pub(super) fn begin(
+fn begin(
     out: &mut MarkedBytes,
     set: SortedSetRef<'_>,
     options: ValueOptions,
@@ -51,7 +98,7 @@ pub(super) fn begin(
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
+fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     match of {
         kind::ZSET | kind::ZSET_2 => {
             let mut filling = Filling::new(target);

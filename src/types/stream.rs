@@ -1,4 +1,4 @@
-//! The payloads of streams.
+//! Streams, in payloads:
 //!
 //! ```text
 //! chunks: ID of the first entry as 16 bytes, listpack
@@ -13,21 +13,90 @@
 //! entries added and read, the next one the time active.
 
 use crate::memory::marked::MarkedBytes;
+use crate::rdb::shape::PayloadPart::{self, Bytes, Length, Repeat, Str};
 use crate::rdb::{self, Compression, Reader, kind, write_length, write_string};
+use crate::resp::{write_command, write_word, write_words};
 use crate::store::entry::Entry;
-use crate::store::value::WalkedElement;
-use crate::store::{BigStream, ConsumerGroup, ConsumerNumber, PendingEntry, StreamChunk, StreamId, StreamRef};
+use crate::store::value::{DataType, RecordBody, Type, WalkedElement};
+use crate::store::{
+    BigStream, ConsumerGroup, ConsumerNumber, PendingEntry, Stream, StreamChunk, StreamId, StreamRef, entries_of,
+};
 use crate::types::options::{ValueOptions, ValueTarget};
+use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
+
+const CHUNKS: PayloadPart = Repeat(&[Str, Str]);
+/// The pending entries of a group.
+const PENDING: PayloadPart = Repeat(&[Bytes(16), Bytes(8), Length]);
+/// The pending entries of a consumer.
+const OWN: PayloadPart = Repeat(&[Bytes(16)]);
+
+#[rustfmt::skip] // a line for each list
+pub(super) const SPEC: TypeSpec = TypeSpec {
+    of: Type::Stream,
+    encoding: |_| "stream",
+    numbers: &[
+        TypeNumber::new(kind::STREAM_LISTPACKS, &[
+            CHUNKS, Length, Length, Length,
+            Repeat(&[Str, Length, Length, PENDING, Repeat(&[Str, Bytes(8), OWN])]),
+        ]),
+        TypeNumber::new(kind::STREAM_LISTPACKS_2, &[
+            CHUNKS, Length, Length, Length, Length, Length, Length, Length, Length,
+            Repeat(&[Str, Length, Length, Length, PENDING, Repeat(&[Str, Bytes(8), OWN])]),
+        ]),
+        TypeNumber::new(kind::STREAM_LISTPACKS_3, &[
+            CHUNKS, Length, Length, Length, Length, Length, Length, Length, Length,
+            Repeat(&[Str, Length, Length, Length, PENDING, Repeat(&[Str, Bytes(16), OWN])]),
+        ])
+        .since(rdb::VERSION_7_2),
+    ],
+    payload: PayloadFormat {
+        number: |entry, version| number_of(Stream::read(entry), version),
+        write: |out, of, entry, options| write(out, of, Stream::read(entry), options),
+        begin: |out, of, entry, options| {
+            let stream = Stream::read(entry);
+            let mut body = RecordBody::new(stream.chunk_count(), begin(out, stream, options));
+            end(&mut body.tail, of, stream, options);
+            Some(body)
+        },
+        read,
+    },
+    commands: CommandFormat {
+        write: |out, entry, _| {
+            let (key, stream) = (entry.key(), Stream::read(entry));
+            begin_commands(out, key, stream);
+            stream.chunks().for_each(|(id, chunk)| add_entries(out, key, id, &chunk.to_listpack()));
+            end_commands(out, key, stream);
+        },
+        begin: |out, entry, _| {
+            let (key, stream): (Box<[u8]>, _) = (entry.key().into(), Stream::read(entry));
+            begin_commands(out, &key, stream);
+            let mut tail = MarkedBytes::default();
+            end_commands(&mut tail, &key, stream);
+            let body = RecordBody::new(stream.chunk_count(), move |element, out| add_chunk(out, &key, element));
+            Some(RecordBody { tail, ..body })
+        },
+    },
+    digest: |digest, entry| {
+        digest.mix_type(6);
+        for entry in Stream::read(entry).range(StreamId::MIN, StreamId::MAX) {
+            digest.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+            for (field, value) in entry.fields {
+                field.with_text(|text| digest.mix(text));
+                value.with_text(|text| digest.mix(text));
+            }
+        }
+    },
+};
 
 /// Returns the number of the type: the older one where it expresses the same, because Redis 7.0 can read it; there, the
 /// last active time of a consumer is the time when it was last seen. A version without active times gets none.
-pub(super) fn kind_of(stream: StreamRef<'_>, version: u16) -> u8 {
+fn number_of(stream: StreamRef<'_>, version: u16) -> u8 {
     let mut consumers = stream.groups().flat_map(|(_, group)| group.consumers());
     let is_plain = version < rdb::VERSION_7_2 || consumers.all(|consumer| consumer.active == consumer.seen);
     if is_plain { kind::STREAM_LISTPACKS_2 } else { kind::STREAM_LISTPACKS_3 }
 }
 
-pub(super) fn write(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: ValueOptions) {
+fn write(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: ValueOptions) {
     let write = begin(out, stream, options);
     for (id, chunk) in stream.chunks() {
         write(WalkedElement::Chunk(id.to_bytes(), &chunk.to_listpack()), out);
@@ -36,7 +105,7 @@ pub(super) fn write(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, option
 }
 
 /// Appends everything before the chunks; returns the function that appends a chunk.
-pub(super) fn begin(
+fn begin(
     out: &mut MarkedBytes,
     stream: StreamRef<'_>,
     options: ValueOptions,
@@ -50,7 +119,7 @@ pub(super) fn begin(
 }
 
 /// Appends everything behind the chunks.
-pub(super) fn end(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: ValueOptions) {
+fn end(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: ValueOptions) {
     write_length(out, stream.len());
     [stream.last(), stream.first(), stream.max_deleted()].into_iter().for_each(|id| write_id(out, id));
     write_length(out, stream.added() as usize);
@@ -84,7 +153,7 @@ fn write_id(out: &mut Vec<u8>, id: StreamId) {
 }
 
 /// Reads a value; `None` if it violates the format.
-pub(super) fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
+fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
     let mut stream = BigStream::default();
     let top = read_chunks(reader, &mut stream, options)?;
     let has_counters = of != kind::STREAM_LISTPACKS;
@@ -188,4 +257,61 @@ fn read_pending(
         group.assign(id, PendingEntry { time, count, consumer });
     }
     Some(())
+}
+
+/// Appends the commands before the entries. An empty stream is created with an entry that is trimmed at once and has
+/// the last ID, which must not be 0-0.
+fn begin_commands(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
+    if stream.len() == 0 {
+        let id = stream.last().max(StreamId::new(0, 1)).text();
+        write_command(out, &[b"XADD", key, b"MAXLEN", b"0", &id, b"x", b"y"]);
+    }
+}
+
+/// Appends the entries of a node: its listpack, and the ID of its first entry.
+fn add_entries(out: &mut Vec<u8>, key: &[u8], first: StreamId, listpack: &[u8]) {
+    entries_of(first, listpack, |entry| {
+        write_words(out, 3 + 2 * entry.fields.len(), &[b"XADD", key, &entry.id.text()]);
+        for (field, value) in entry.fields {
+            field.with_text(|text| write_word(out, text));
+            value.with_text(|text| write_word(out, text));
+        }
+    });
+}
+
+/// Appends the entries of a node that is an element of a record.
+fn add_chunk(out: &mut Vec<u8>, key: &[u8], chunk: WalkedElement<'_>) {
+    if let WalkedElement::Chunk(first, listpack) = chunk {
+        add_entries(out, key, StreamId::from_bytes(first), listpack);
+    }
+}
+
+/// Appends the commands behind the entries.
+fn end_commands(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
+    let (last, max_deleted, mut number) = (stream.last().text(), stream.max_deleted().text(), itoa::Buffer::new());
+    let added = number.format(stream.added()).as_bytes();
+    write_command(out, &[b"XSETID", key, &last, b"ENTRIESADDED", added, b"MAXDELETEDID", &max_deleted]);
+    for (name, group) in stream.groups() {
+        let (last, mut number) = (group.last.text(), itoa::Buffer::new());
+        let read = group.read.map_or("-1", |read| number.format(read)).as_bytes();
+        write_command(out, &[b"XGROUP", b"CREATE", key, name, &last, b"ENTRIESREAD", read]);
+        write_consumers(out, key, name, group);
+    }
+}
+
+/// Appends the consumers of a group, and their pending entries.
+fn write_consumers(out: &mut Vec<u8>, key: &[u8], group_name: &[u8], group: &ConsumerGroup) {
+    for consumer in group.consumers() {
+        let name = &consumer.name;
+        write_command(out, &[b"XGROUP", b"CREATECONSUMER", key, group_name, name]);
+        for id in consumer.pending.keys() {
+            let Some(pending) = group.pending().get(id) else { continue };
+            let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
+            let (time, count) = (time.format(pending.time).as_bytes(), count.format(pending.count).as_bytes());
+            let mut claim: Vec<&[u8]> = vec![b"XCLAIM", key, group_name, name, b"0"];
+            let id = id.text();
+            claim.extend([&id[..], b"TIME", time, b"RETRYCOUNT", count, b"JUSTID", b"FORCE"]);
+            write_command(out, &claim);
+        }
+    }
 }

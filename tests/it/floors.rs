@@ -35,7 +35,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("acl", &["error", "glob", "memory", "resp", "spec", "text"]),
     ("test_mode", &["error", "glob", "persist", "resp", "spec", "store", "time"]),
     ("persist", &["memory", "rdb", "resp", "runtime", "store", "text", "time", "types"]),
-    ("types", &["memory", "rdb", "resp", "store", "time"]),
+    ("types", &["memory", "rdb", "resp", "store", "text", "time"]),
     ("spec", &["resp", "store"]),
     ("error", &["store", "text"]),
     ("store", &["memory", "text", "time"]),

@@ -16,7 +16,7 @@ use crate::rdb::{self, Compression, PayloadError};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
-use crate::store::{Classes, Event, Lookup, ValueRef, usage};
+use crate::store::{Classes, Event, Lookup, Str, WrongType, usage};
 use crate::types::payload::{self, ValueTarget};
 
 const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
@@ -89,9 +89,9 @@ enum Taken {
 impl Parcel {
     /// Takes the value of an entry.
     pub(crate) fn new(entry: &Entry, options: payload::ValueOptions) -> Self {
-        let value = match entry.contents() {
-            ValueRef::String(text, _) => Taken::Text(text.to_bytes()),
-            _ => {
+        let value = match entry.get::<Str>() {
+            Ok(text) => Taken::Text(text.to_bytes()),
+            Err(WrongType) => {
                 let mut body = MarkedBytes::default();
                 let version = payload::write(&mut body, entry, options);
                 Taken::Dumped(rdb::seal(body.into_bytes(), version).into())

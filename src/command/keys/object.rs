@@ -5,10 +5,11 @@
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::resp::parse_int;
 use crate::spec::{Arg, Group, READ, RO, key};
 use crate::store::entry::Entry;
-use crate::store::{Lookup, StringHint, ValueRef, usage};
+use crate::store::{Lookup, usage};
+use crate::types;
+use crate::types::string::StringEncoding;
 
 const TIPS: &[&str] = &["nondeterministic_output"];
 const KEY: &[Arg] = &[key("key", RO)];
@@ -29,9 +30,6 @@ pub(crate) const COMMANDS: &[Command] = &[
     .docs("2.2.3", "Depends on subcommand.", "Contains the subcommands about the internals of values."),
 ];
 
-/// The longest string that Redis embeds in its object.
-const EMBEDDED_MAX: usize = 44;
-
 /// The end of the range of integers, from 0, that Redis shares among all keys.
 const SHARED_INTEGERS: i64 = 10_000;
 
@@ -46,7 +44,7 @@ const NO_IDLE_TIME: &str = "An LFU maxmemory policy is selected, idle time not t
 
 fn encoding(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    match call.view.lookup(key, Lookup::INSPECT).map(|entry| encoding_of(entry.contents())) {
+    match call.view.lookup(key, Lookup::INSPECT).map(types::encoding_of) {
         Some(name) => call.reply.bulk(name.as_bytes()),
         None => call.reply.null(),
     }
@@ -60,11 +58,8 @@ fn refcount(call: &mut Call<'_>) -> Result<()> {
     let config = call.namespace.settings.current();
     let policy = config.maxmemory_policy;
     let shares = config.maxmemory == 0 || !policy.is_lru() && !policy.is_lfu();
-    match call.view.lookup(key, Lookup::INSPECT).map(Entry::contents) {
-        Some(ValueRef::String(text, hint)) if shares => match encoded_as(hint, text.as_slice()) {
-            Encoding::Integer(0..SHARED_INTEGERS) => call.reply.int(SHARED_COUNT),
-            _ => call.reply.int(1),
-        },
+    match call.view.lookup(key, Lookup::INSPECT).map(StringEncoding::of) {
+        Some(Some(StringEncoding::Integer(0..SHARED_INTEGERS))) if shares => call.reply.int(SHARED_COUNT),
         Some(_) => call.reply.int(1),
         None => call.reply.null(),
     }
@@ -92,56 +87,4 @@ fn freq(call: &mut Call<'_>) -> Result<()> {
         None => call.reply.null(),
     }
     Ok(())
-}
-
-/// The encodings of strings in Redis.
-enum Encoding {
-    Integer(i64),
-    Embedded,
-    Raw,
-}
-
-impl Encoding {
-    fn name(&self) -> &'static str {
-        match self {
-            Encoding::Integer(_) => "int",
-            Encoding::Embedded => "embstr",
-            Encoding::Raw => "raw",
-        }
-    }
-}
-
-/// Returns the name of a value's encoding.
-pub(crate) fn encoding_of(value: ValueRef<'_>) -> &'static str {
-    match value {
-        ValueRef::String(text, hint) => encoded_as(hint, text.as_slice()).name(),
-        ValueRef::List(list) => list.encoding(),
-        ValueRef::Set(set) => set.encoding(),
-        ValueRef::SortedSet(set) => set.encoding(),
-        ValueRef::Hash(hash) => hash.encoding(),
-        ValueRef::Stream(_) => "stream",
-    }
-}
-
-/// Returns the length of an uncompressed string in a snapshot.
-pub(crate) fn saved_len(hint: StringHint, text: &[u8]) -> usize {
-    let as_text = match text.len() {
-        len @ ..64 => 1 + len,
-        len @ 64..16_384 => 2 + len,
-        len => 5 + len,
-    };
-    match encoded_as(hint, text) {
-        Encoding::Integer(number) if i8::try_from(number).is_ok() => 2,
-        Encoding::Integer(number) if i16::try_from(number).is_ok() => 3,
-        Encoding::Integer(number) if i32::try_from(number).is_ok() => 5,
-        _ => as_text,
-    }
-}
-
-fn encoded_as(hint: StringHint, text: &[u8]) -> Encoding {
-    match (hint, parse_int(text)) {
-        (StringHint::Plain, Some(number)) => Encoding::Integer(number),
-        (StringHint::Plain | StringHint::NotInt, _) if text.len() <= EMBEDDED_MAX => Encoding::Embedded,
-        _ => Encoding::Raw,
-    }
 }

@@ -14,8 +14,10 @@ use crate::resp::Request;
 use crate::spec::{ACCESS, Arg, DENY_OOM, EXCLUSIVE, Group, KeyFlags, MOVABLE_KEYS, OW, READ, RO, UPDATE, WRITE};
 use crate::spec::{block, integer, key, one_of, pattern, token};
 use crate::store::entry::Entry;
-use crate::store::value::{ListRef, SetRef, SortedSetRef, StoredElement, VisibleHash};
-use crate::store::{Classes, Event, ListBuilder, Lookup, ValueRef};
+use crate::store::value::{
+    DataType, Hash, List, ListRef, Set, SetRef, SortedSet, SortedSetRef, StoredElement, Str, Type, VisibleHash,
+};
+use crate::store::{Classes, Event, ListBuilder, Lookup};
 use crate::text::double::parse_double;
 use crate::text::until_nul;
 
@@ -230,11 +232,11 @@ enum Source<'e> {
 
 impl<'e> Source<'e> {
     fn of(entry: &'e Entry) -> Result<Self> {
-        match entry.contents() {
-            ValueRef::List(list) => Ok(Source::List(list)),
-            ValueRef::Set(set) => Ok(Source::Set(set)),
-            ValueRef::SortedSet(set) => Ok(Source::SortedSet(set)),
-            ValueRef::String(..) | ValueRef::Hash(_) | ValueRef::Stream(_) => Err(Error::WrongType),
+        match entry.kind() {
+            Type::List => Ok(Source::List(List::read(entry))),
+            Type::Set => Ok(Source::Set(Set::read(entry))),
+            Type::SortedSet => Ok(Source::SortedSet(SortedSet::read(entry))),
+            _ => Err(Error::WrongType),
         }
     }
 
@@ -452,12 +454,12 @@ fn value_of(call: &mut Call<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u
     let name = [before, element, behind].concat();
     let cx = call.view.cx();
     let entry = call.view.lookup(call.namespace.store.key(&name), Lookup::READ)?;
-    match (entry.contents(), field) {
-        (ValueRef::String(text, _), None) => Some(text.as_slice().to_vec()),
-        (ValueRef::Hash(hash), Some(field)) => {
-            VisibleHash::new(hash, &cx).get(field).map(|value| value.with(<[u8]>::to_vec))
+    match field {
+        None => entry.get::<Str>().ok().map(|text| text.as_slice().to_vec()),
+        Some(field) => {
+            let hash = VisibleHash::new(entry.get::<Hash>().ok()?, &cx);
+            hash.get(field).map(|value| value.with(<[u8]>::to_vec))
         }
-        _ => None,
     }
 }
 

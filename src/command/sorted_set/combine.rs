@@ -18,7 +18,7 @@ use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
 use crate::store::value::listpack::StoredElement;
 use crate::store::value::sorted_set::{BigSortedSet, Score, ScoreTable};
-use crate::store::value::{SetRef, SetRules, SortedSet, SortedSetRef, Type, ValueRef};
+use crate::store::value::{DataType, Set, SetRef, SetRules, SortedSet, SortedSetRef, Type};
 use crate::store::{Classes, Event, Key, Lookup, Store};
 use crate::text::double::parse_double;
 
@@ -178,9 +178,10 @@ enum Source<'e> {
 
 impl<'e> Source<'e> {
     fn of(entry: Option<&'e Entry>) -> Self {
-        match entry.map(Entry::contents) {
-            Some(ValueRef::SortedSet(set)) => Source::SortedSet(set),
-            Some(ValueRef::Set(set)) => Source::Set(set),
+        let Some(entry) = entry else { return Source::Nothing };
+        match entry.kind() {
+            Type::SortedSet => Source::SortedSet(SortedSet::read(entry)),
+            Type::Set => Source::Set(Set::read(entry)),
             _ => Source::Nothing,
         }
     }

@@ -5,91 +5,27 @@
 
 use crate::persist::rdb_file::module::part;
 use crate::persist::rdb_file::{Family, opcode};
+use crate::rdb::shape::PayloadPart;
 use crate::rdb::{Reader, checksum, kind};
+use crate::types;
 
-use Token::{Bytes, Length, ModuleValue, Repeat, Str, TextScore};
-
-/// A part of a record.
-#[derive(Clone, Copy, Debug)]
-enum Token {
-    /// A string.
-    Str,
-    /// A length.
-    Length,
-    /// A fixed number of bytes.
-    Bytes(u64),
-    /// A score as text behind its length, or one of three lengths without text.
-    TextScore,
-    /// A count, and the parts of each repetition.
-    Repeat(&'static [Token]),
-    /// A value of a module, in which each part is preceded by its type.
-    ModuleValue,
-}
+use PayloadPart::{Bytes, Length, ModuleValue, Repeat, Str, TextScore};
 
 /// The length from which a [`TextScore`] has no text.
 const SCORE_WITHOUT_TEXT: u8 = 253;
 
-/// The chunks of a stream.
-const CHUNKS: Token = Repeat(&[Str, Str]);
-/// The pending entries of a group.
-const PENDING: Token = Repeat(&[Bytes(16), Bytes(8), Length]);
-/// The pending entries of a consumer.
-const OWN: Token = Repeat(&[Bytes(16)]);
+/// Returns the parts of a value behind its key; `None` if the number denotes no type that can be loaded.
+fn value_shape(number: u8, family: Family) -> Option<&'static [PayloadPart]> {
+    match (number, family) {
+        (kind::HASH_VALKEY, Family::Valkey) => Some(&[Repeat(&[Str, Str, Bytes(8)])]),
+        (kind::HASH_METADATA | kind::HASH_LISTPACK_EX, Family::Valkey) => None,
+        _ => types::spec_of_number(number).map(|(_, number)| number.parts),
+    }
+}
 
-/// Returns the parts of a record after its first byte; `None` for an unknown record.
-fn shape_of(first: u8, family: Family) -> Option<&'static [Token]> {
+/// Returns the parts of a record other than a key after its first byte; `None` for an unknown record.
+fn shape_of(first: u8) -> Option<&'static [PayloadPart]> {
     Some(match first {
-        kind::STRING
-        | kind::HASH_ZIPMAP
-        | kind::LIST_ZIPLIST
-        | kind::SET_INTSET
-        | kind::ZSET_ZIPLIST
-        | kind::HASH_ZIPLIST
-        | kind::HASH_LISTPACK
-        | kind::ZSET_LISTPACK
-        | kind::SET_LISTPACK => &[Str, Str],
-        kind::LIST | kind::SET | kind::LIST_QUICKLIST => &[Str, Repeat(&[Str])],
-        kind::ZSET => &[Str, Repeat(&[Str, TextScore])],
-        kind::HASH => &[Str, Repeat(&[Str, Str])],
-        kind::ZSET_2 => &[Str, Repeat(&[Str, Bytes(8)])],
-        kind::LIST_QUICKLIST_2 => &[Str, Repeat(&[Length, Str])],
-        kind::HASH_VALKEY if family == Family::Valkey => &[Str, Repeat(&[Str, Str, Bytes(8)])],
-        kind::HASH_METADATA if family == Family::Redis => &[Str, Bytes(8), Repeat(&[Length, Str, Str])],
-        kind::HASH_LISTPACK_EX if family == Family::Redis => &[Str, Bytes(8), Str],
-        kind::STREAM_LISTPACKS => &[
-            Str,
-            CHUNKS,
-            Length,
-            Length,
-            Length,
-            Repeat(&[Str, Length, Length, PENDING, Repeat(&[Str, Bytes(8), OWN])]),
-        ],
-        kind::STREAM_LISTPACKS_2 => &[
-            Str,
-            CHUNKS,
-            Length,
-            Length,
-            Length,
-            Length,
-            Length,
-            Length,
-            Length,
-            Length,
-            Repeat(&[Str, Length, Length, Length, PENDING, Repeat(&[Str, Bytes(8), OWN])]),
-        ],
-        kind::STREAM_LISTPACKS_3 => &[
-            Str,
-            CHUNKS,
-            Length,
-            Length,
-            Length,
-            Length,
-            Length,
-            Length,
-            Length,
-            Length,
-            Repeat(&[Str, Length, Length, Length, PENDING, Repeat(&[Str, Bytes(16), OWN])]),
-        ],
         opcode::SLOT_INFO => &[Length, Length, Length],
         opcode::LIBRARY => &[Str],
         opcode::MODULE_AUX => &[Length, ModuleValue],
@@ -106,12 +42,12 @@ fn shape_of(first: u8, family: Family) -> Option<&'static [Token]> {
 
 /// Returns true if the number denotes a type that can be loaded.
 pub(super) fn is_value(number: u8, family: Family) -> bool {
-    number < opcode::SLOT_IMPORT_OR_KEY_META && shape_of(number, family).is_some()
+    value_shape(number, family).is_some()
 }
 
 /// Repetitions in progress: the parts of each, the index of the next part, and the number of repetitions left.
 struct Level {
-    parts: &'static [Token],
+    parts: &'static [PayloadPart],
     next: usize,
     left: u64,
 }
@@ -136,8 +72,12 @@ pub(super) enum Extent {
 impl Measure {
     /// Begins with the first byte of a record; `None` for an unknown record.
     pub(super) fn new(first: u8, family: Family) -> Option<Self> {
-        let parts = shape_of(first, family)?;
-        Some(Measure { levels: vec![Level { parts, next: 0, left: 1 }], len: 1 })
+        let level = |parts| Level { parts, next: 0, left: 1 };
+        let levels = match value_shape(first, family) {
+            Some(value) => vec![level(value), level(&[Str])], // the key comes first
+            None => vec![level(shape_of(first)?)],
+        };
+        Some(Measure { levels, len: 1 })
     }
 
     /// Continues with a longer prefix of the record than before. `left` is the number of bytes of the file behind that
@@ -181,8 +121,8 @@ fn beyond(level: &Level, within: u64) -> Option<u64> {
 }
 
 /// Skips a part; returns the level that it begins, if any.
-fn skip(token: Token, reader: &mut Reader<'_>) -> Option<Option<Level>> {
-    let parts: &'static [Token] = match token {
+fn skip(token: PayloadPart, reader: &mut Reader<'_>) -> Option<Option<Level>> {
+    let parts: &'static [PayloadPart] = match token {
         Str => return reader.skip_string().map(|()| None),
         Length => return reader.length().map(|_| None),
         Bytes(len) => return reader.bytes(len).map(|_| None),

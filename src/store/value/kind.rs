@@ -26,8 +26,12 @@ pub enum Type {
 }
 
 impl Type {
+    /// The number of types.
+    pub(crate) const COUNT: usize = 6;
+
     /// The types by their discriminants.
-    pub(crate) const ALL: [Type; 6] = [Type::String, Type::List, Type::Set, Type::SortedSet, Type::Hash, Type::Stream];
+    pub(crate) const ALL: [Type; Self::COUNT] =
+        [Type::String, Type::List, Type::Set, Type::SortedSet, Type::Hash, Type::Stream];
 
     /// Returns the name that `TYPE` and `SCAN ... TYPE` use.
     pub fn name(self) -> &'static str {
@@ -51,8 +55,8 @@ pub enum Packing {
     Other,
 }
 
-/// A data type: access of handlers to its values. A new type adds to the store its own file, and a variant of [`Type`],
-/// of [`ValueRef`](super::ValueRef) and of [`Value`](super::Value).
+/// A data type: access of handlers to its values. A new type adds to the store its own file, and a variant of [`Type`]
+/// and of [`Value`](super::Value).
 pub trait DataType {
     /// The type's name.
     const TYPE: Type;

@@ -14,10 +14,12 @@ use crate::store::event::{Event, EventSink};
 use crate::store::expire::SweepTimer;
 use crate::store::fences::Retired;
 use crate::store::value::listpack::Items;
-use crate::store::value::{Record, RecordBody, RecordPart, ValueRef, WalkProgress, WalkedElement};
+use crate::store::value::{
+    DataType, Hash, List, Record, RecordBody, RecordPart, Set, SortedSet, Type, WalkProgress, WalkedElement,
+};
 use crate::store::walk::{Beside, Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
-use crate::store::{Cx, Origin, Store, StreamId, Ttl};
+use crate::store::{Cx, Origin, Store, Stream, StreamId, Ttl};
 use crate::time::clock::{Deadline, Now};
 
 use large::change;
@@ -60,13 +62,14 @@ impl WalkSink for Collected {
     fn begin_record(&self, db: usize, entry: &Entry, Beside { fence, .. }: Beside<'_>) -> Option<Record> {
         let head = format!("{db} {} {fence}\n", u16::from_le_bytes(*entry.key().first_chunk().expect("a key")));
         let mut tail = MarkedBytes::default();
-        let elements = match entry.contents() {
-            ValueRef::List(list) => list.nodes().len(),
-            ValueRef::Set(set) => set.len(),
-            ValueRef::SortedSet(set) => set.len(),
-            ValueRef::Hash(hash) => hash.len(),
-            ValueRef::String(..) => entry.long_text().expect("a long one").pieces(),
-            ValueRef::Stream(stream) => {
+        let elements = match entry.kind() {
+            Type::List => List::read(entry).nodes().len(),
+            Type::Set => Set::read(entry).len(),
+            Type::SortedSet => SortedSet::read(entry).len(),
+            Type::Hash => Hash::read(entry).len(),
+            Type::String => entry.long_text().expect("a long one").pieces(),
+            Type::Stream => {
+                let stream = Stream::read(entry);
                 tail.extend_from_slice(format!("{:?}", stream.last()).as_bytes());
                 stream.chunk_count()
             }
@@ -139,26 +142,28 @@ fn ordered(elements: &str, is_list: bool) -> Vec<u8> {
 /// Returns the value of a key.
 fn shown(entry: &Entry) -> Vec<u8> {
     let mut lines = MarkedBytes::default();
-    match entry.contents() {
-        ValueRef::String(text, _) => return text.as_slice().to_vec(),
-        ValueRef::List(list) => {
+    match entry.kind() {
+        Type::String => return entry.string().as_slice().to_vec(),
+        Type::List => {
+            let list = List::read(entry);
             list.iter().for_each(|item| item.with_text(|text| write(WalkedElement::Plain(text), &mut lines)))
         }
-        ValueRef::Set(set) => set.iter().for_each(|member| write(WalkedElement::Member(member), &mut lines)),
-        ValueRef::SortedSet(set) => set.iter().for_each(|(member, score)| {
+        Type::Set => Set::read(entry).iter().for_each(|member| write(WalkedElement::Member(member), &mut lines)),
+        Type::SortedSet => SortedSet::read(entry).iter().for_each(|(member, score)| {
             member.with_text(|member| write(WalkedElement::Scored(member, score.get()), &mut lines));
         }),
-        ValueRef::Hash(hash) => hash.for_each_timed(|field, value, deadline| {
+        Type::Hash => Hash::read(entry).for_each_timed(|field, value, deadline| {
             field.with(|field| value.with(|value| write(WalkedElement::Field(field, value, deadline), &mut lines)));
         }),
-        ValueRef::Stream(stream) => {
+        Type::Stream => {
+            let stream = Stream::read(entry);
             let chunks = stream.chunks();
             chunks.for_each(|(id, chunk)| write(WalkedElement::Chunk(id.to_bytes(), &chunk.to_listpack()), &mut lines));
             lines.extend(format!("{:?}", stream.last()).bytes());
         }
     }
     let lines = String::from_utf8(lines.to_vec()).expect("text");
-    ordered(&lines, matches!(entry.contents(), ValueRef::List(_) | ValueRef::Stream(_)))
+    ordered(&lines, matches!(entry.kind(), Type::List | Type::Stream))
 }
 
 /// An action on the store.

@@ -18,7 +18,6 @@ use tracing::{error, warn};
 use crate::client::info::ClientInfo;
 use crate::client::session::Client;
 use crate::command::keys::dump;
-use crate::command::keys::object::{encoding_of, saved_len};
 use crate::command::server::rewrite_config;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -29,9 +28,9 @@ use crate::resp::{Protocol, parse_int};
 use crate::runtime::panics::Site;
 use crate::spec::marks::{NEEDS_FRESH_KEYS, SCRIPTS_IN_DEBUGGING};
 use crate::spec::{ADMIN, CommandSpec, EXCLUSIVE, Group, LOADING, NO_SCRIPT, STALE};
-use crate::store::{Event, Lookup, Shard, Ttl, ValueRef, usage};
+use crate::store::{Event, Lookup, Shard, Ttl, usage};
 use crate::time::clock::Deadline;
-use crate::types::payload;
+use crate::types::{self, payload, string};
 
 /// Declares the commands of this file. DEBUG holds the store exclusively, because some subcommands affect the whole
 /// server.
@@ -341,7 +340,7 @@ fn reply_buffer(call: &mut Call<'_>) -> Result<()> {
 fn show_structure(call: &mut Call<'_>, encodings: &[&str], [title, name]: [&str; 2]) -> Result<()> {
     let key = call.namespace.store.key(call.args.bytes()?);
     let entry = call.view.lookup(key, Lookup::PEEK).ok_or(Error::NoSuchKey)?;
-    if !encodings.contains(&encoding_of(entry.contents())) {
+    if !encodings.contains(&types::encoding_of(entry)) {
         return Err(Error::other(format!("Not a {name} encoded object.")));
     }
     call.reply.simple(&format!("{title} structure printed on stdout"));
@@ -376,15 +375,12 @@ fn object(call: &mut Call<'_>) -> Result<()> {
     let key = call.namespace.store.key(name);
     let options = payload::ValueOptions { compression: Compression::Never, ..dump::options(call) };
     let entry = call.view.find_undeleted(key).ok_or(Error::NoSuchKey)?;
-    let encoding = encoding_of(entry.contents());
-    let len = match entry.contents() {
-        ValueRef::String(text, hint) => saved_len(hint, text.as_slice()),
-        _ => {
-            let mut body = MarkedBytes::default();
-            payload::write(&mut body, entry, options);
-            body.len() - 1
-        }
-    };
+    let encoding = types::encoding_of(entry);
+    let len = string::saved_len(entry).unwrap_or_else(|| {
+        let mut body = MarkedBytes::default();
+        payload::write(&mut body, entry, options);
+        body.len() - 1
+    });
     let usage = entry.usage();
     let idle_s =
         if call.namespace.store.memory_account().rule().counts() { 0 } else { usage::idle_s(usage, call.now()) };

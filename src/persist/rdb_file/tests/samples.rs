@@ -6,8 +6,8 @@ use crate::memory::marked::MarkedBytes;
 use crate::rdb::{Compression, kind};
 use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
-use crate::store::value::{DataType, Hash, HashGrowth, Packing, Set, SetRules, SortedSet, StoredElement};
-use crate::store::{BigStream, ConsumerGroup, Hasher, ListBuilder, NodeLimit, PendingEntry, StreamId, ValueRef};
+use crate::store::value::{DataType, Hash, HashGrowth, Packing, Set, SetRules, SortedSet, StoredElement, Type};
+use crate::store::{BigStream, ConsumerGroup, Hasher, List, ListBuilder, NodeLimit, PendingEntry, StreamId};
 use crate::types::payload::{self, ValueOptions};
 
 /// A field of a hash: name, value, deadline.
@@ -87,32 +87,36 @@ fn stream(count: u64, active: i64, limits: ValueLimits) -> BigStream {
 /// Returns the contents of an entry.
 pub(super) fn describe(entry: &Entry) -> Described {
     let mut elements: Vec<Vec<u8>> = Vec::new();
-    let name = match entry.contents() {
-        ValueRef::String(text, _) => {
-            elements.push(text.as_slice().to_vec());
+    let name = match entry.kind() {
+        Type::String => {
+            elements.push(entry.string().as_slice().to_vec());
             return ("string", elements);
         }
-        ValueRef::List(list) => {
+        Type::List => {
+            let list = List::read(entry);
             list.iter().for_each(|item| elements.push(item.with_text(<[u8]>::to_vec)));
             return ("list", elements);
         }
-        ValueRef::Stream(_) => {
+        Type::Stream => {
             let (mut body, options) =
                 (MarkedBytes::default(), ValueOptions { compression: Compression::Never, len_max: 0 });
             payload::write_body(&mut body, kind::STREAM_LISTPACKS_3, entry, options);
             return ("stream", vec![body.to_vec()]);
         }
-        ValueRef::Set(set) => {
+        Type::Set => {
+            let set = Set::read(entry);
             set.iter().for_each(|member| elements.push(member.with_text(<[u8]>::to_vec)));
             "set"
         }
-        ValueRef::SortedSet(set) => {
+        Type::SortedSet => {
+            let set = SortedSet::read(entry);
             for (member, score) in set.iter() {
                 elements.push(member.with_text(|member| [&score.get().to_be_bytes()[..], member].concat()));
             }
             "sorted set"
         }
-        ValueRef::Hash(hash) => {
+        Type::Hash => {
+            let hash = Hash::read(entry);
             hash.for_each_timed(|field, value, deadline| {
                 let pair = field.with(|field| value.with(|value| format!("{field:?} {value:?} {deadline:?}")));
                 elements.push(pair.into_bytes());

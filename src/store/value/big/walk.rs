@@ -80,6 +80,16 @@ pub(crate) struct RecordBody {
     pub(crate) tail: MarkedBytes,
 }
 
+impl RecordBody {
+    /// Returns a body with nothing behind its elements.
+    pub(crate) fn new(
+        elements: usize,
+        write: impl Fn(WalkedElement<'_>, &mut MarkedBytes) + Send + Sync + 'static,
+    ) -> Self {
+        RecordBody { elements, write: Box::new(write), tail: MarkedBytes::default() }
+    }
+}
+
 impl Record {
     /// Begins a record with the bytes before the elements.
     pub(crate) fn new(progress: &Arc<WalkProgress>, head: MarkedBytes, body: RecordBody) -> Self {

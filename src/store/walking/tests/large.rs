@@ -2,11 +2,9 @@
 
 use crate::store::event::Event;
 use crate::store::limits::{ListLimit, PackedLimit, StreamLimit, ValueLimits};
-use crate::store::value::{
-    Hash, HashGrowth, List, ListEnd, NodeLimit, Set, SetRules, SortedSet, StoredElement, Stream,
-};
+use crate::store::value::{Hash, HashGrowth, List, ListEnd, NodeLimit, Set, SetRules, SortedSet, StoredElement};
 use crate::store::view::View;
-use crate::store::{Bound, Cx, Hasher, Key, References, Store, Str, StreamId, Trim};
+use crate::store::{Bound, Cx, Hasher, Key, References, Store, Str, Stream, StreamId, Trim};
 
 /// Limits above which collections are not packed.
 fn limits() -> ValueLimits {

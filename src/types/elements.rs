@@ -1,10 +1,11 @@
-//! Elements of collections, several in each command.
+//! Commands that create collections, with several elements in each. A command has at most 64 elements, as in Redis.
 
 use parking_lot::Mutex;
 
 use crate::resp::{write_command, write_word, write_words};
+use crate::store::entry::Entry;
 use crate::store::value::listpack::Items;
-use crate::store::value::{WalkedElement, WriteElement};
+use crate::store::value::{RecordBody, WalkedElement};
 use crate::text::double::write_double;
 
 /// Largest number of elements in a command.
@@ -81,9 +82,8 @@ impl<K: AsRef<[u8]>> ElementsWriter<K> {
     }
 }
 
-impl ElementsWriter<Box<[u8]>> {
-    /// Returns the function with which a record writes its elements.
-    pub(super) fn into_writer(self) -> WriteElement {
-        Box::new(move |element, out| self.write(element, out))
-    }
+/// Returns the body of a record with the commands that add the elements of a large value.
+pub(super) fn large_elements(entry: &Entry, command: &'static [u8], count: usize) -> RecordBody {
+    let elements: ElementsWriter<Box<[u8]>> = ElementsWriter::new(entry.key().into(), command, count);
+    RecordBody::new(count, move |element, out| elements.write(element, out))
 }
