@@ -66,6 +66,9 @@ const LONG_KEY: u8 = 1 << 4;
 /// Position of the data type in the kind byte.
 const TYPE_SHIFT: u32 = 5;
 
+/// Assertion that the upper bits of the kind byte hold every type.
+const _: () = assert!(Type::COUNT <= 1 << (u8::BITS - TYPE_SHIFT));
+
 /// Bits that describe the layout, not the value.
 const STRUCTURE: u8 = BOXED | TIMED | LONG_KEY;
 

@@ -103,7 +103,7 @@ impl Value {
             Value::Hash(hash) => Some(hash.prefetch_bucket(text)),
             Value::Set(set) => Some(set.prefetch_bucket(text)),
             Value::SortedSet(set) => Some(set.prefetch_bucket(text)),
-            Value::Text(_) | Value::Packed(_) | Value::List(_) | Value::Stream(_) => None,
+            _ => None,
         }
     }
 
@@ -114,7 +114,7 @@ impl Value {
             Value::Hash(fields) => fields.prefetch_field(hash),
             Value::Set(set) => set.prefetch_member(hash),
             Value::SortedSet(set) => set.prefetch_member(hash),
-            Value::Text(_) | Value::Packed(_) | Value::List(_) | Value::Stream(_) => {}
+            _ => {}
         }
     }
 }

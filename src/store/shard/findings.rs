@@ -4,7 +4,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::store::entry::Entry;
 use crate::store::shard::field_deadlines::nearest_deadline;
-use crate::store::value::{DataType, Hash, List, Set, SortedSet, Type};
 use crate::time::clock::Deadline;
 
 /// Measurements of an entry; all zero for a value that panics even when it is read.
@@ -22,19 +21,8 @@ impl Findings {
             memory: entry.memory(),
             deadline: entry.deadline(),
             field_deadline: nearest_deadline(entry),
-            is_empty: is_empty(entry),
+            is_empty: entry.is_empty(),
         };
         catch_unwind(AssertUnwindSafe(look)).unwrap_or_default()
-    }
-}
-
-/// Returns true if the value is an empty collection, whose key is deleted.
-fn is_empty(entry: &Entry) -> bool {
-    match entry.kind() {
-        Type::Hash => Hash::is_empty(entry),
-        Type::List => List::is_empty(entry),
-        Type::Set => Set::is_empty(entry),
-        Type::SortedSet => SortedSet::is_empty(entry),
-        Type::String | Type::Stream => false,
     }
 }

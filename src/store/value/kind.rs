@@ -7,44 +7,57 @@ use crate::store::entry::Entry;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrongType;
 
-/// The data types, named as in `TYPE`. The discriminant is stored in the type bits of entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Type {
-    /// A sequence of bytes.
-    String = 0,
-    /// A sequence of strings.
-    List = 1,
-    /// Strings without order.
-    Set = 2,
-    /// Strings ordered by scores.
-    SortedSet = 3,
-    /// Fields with values.
-    Hash = 4,
-    /// A log of entries with fields, and groups of consumers.
-    Stream = 5,
-}
-
-impl Type {
-    /// The number of types.
-    pub(crate) const COUNT: usize = 6;
-
-    /// The types by their discriminants.
-    pub(crate) const ALL: [Type; Self::COUNT] =
-        [Type::String, Type::List, Type::Set, Type::SortedSet, Type::Hash, Type::Stream];
-
-    /// Returns the name that `TYPE` and `SCAN ... TYPE` use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Type::String => "string",
-            Type::List => "list",
-            Type::Set => "set",
-            Type::SortedSet => "zset",
-            Type::Hash => "hash",
-            Type::Stream => "stream",
+/// Passes the list of data types to a macro, which declares what follows from it. A line has the variant of [`Type`],
+/// the name, the type that implements [`DataType`], and the form of values that are not packed, if there is one. A line
+/// under `cfg` has none.
+macro_rules! data_types {
+    ($declare:ident) => {
+        $declare! {
+            /// A sequence of bytes.
+            String "string" Str;
+            /// A sequence of strings.
+            List "list" List BigList;
+            /// Strings without order.
+            Set "set" Set BigSet;
+            /// Strings ordered by scores.
+            SortedSet "zset" SortedSet BigSortedSet;
+            /// Fields with values.
+            Hash "hash" Hash BigHash;
+            /// A log of entries with fields, and groups of consumers.
+            Stream "stream" Stream BigStream;
         }
-    }
+    };
 }
+pub(in crate::store::value) use data_types;
+
+/// Declares [`Type`] from the list of data types.
+macro_rules! declare_type {
+    ($($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])? $of:ident $name:literal $_data:ident $($_large:ident)?;)+) => {
+        /// The data types, named as in `TYPE`. The discriminant is stored in the type bits of entries.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Type {
+            $($(#[doc = $doc])+ $(#[cfg($cfg)])? $of,)+
+        }
+
+        impl Type {
+            /// The number of types.
+            pub(crate) const COUNT: usize = [$($(#[cfg($cfg)])? $name,)+].len();
+
+            /// The types by their discriminants.
+            pub(crate) const ALL: [Type; Self::COUNT] = [$($(#[cfg($cfg)])? Type::$of,)+];
+
+            /// Returns the name that `TYPE` and `SCAN ... TYPE` use.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $($(#[cfg($cfg)])? Type::$of => $name,)+
+                }
+            }
+        }
+    };
+}
+
+data_types!(declare_type);
 
 /// The format of a packed collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +68,8 @@ pub enum Packing {
     Other,
 }
 
-/// A data type: access of handlers to its values. A new type adds to the store its own file, and a variant of [`Type`]
-/// and of [`Value`](super::Value).
+/// A data type: access of handlers to its values. A new type adds to the store its own file, and a line in the list
+/// above.
 pub trait DataType {
     /// The type's name.
     const TYPE: Type;

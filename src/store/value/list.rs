@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use crate::store::entry::Entry;
 use crate::store::limits::ListLimit;
 use crate::store::value::big::boxes_len;
+use crate::store::value::big::form::LargeForm;
 use crate::store::value::big::list::{ListChunk, listpack_of};
 use crate::store::value::listpack::{Encoded, HEADER_LEN, Listpack, ListpackMut, StoredElement};
 use crate::store::value::{DataType, Packing, Type, Value};

@@ -22,6 +22,9 @@ pub(crate) mod sorted_set;
 pub(crate) mod stream;
 mod string;
 
+use crate::store::entry::Entry;
+use crate::store::value::stream::Stream;
+
 pub(in crate::store) use big::EFFORT_COUNTED;
 pub(crate) use big::Value;
 pub(crate) use big::text::LongText;
@@ -33,3 +36,19 @@ pub(crate) use listpack::StoredElement;
 pub(crate) use set::{Rules as SetRules, Set, SetRef};
 pub(crate) use sorted_set::{SortedSet, SortedSetRef};
 pub(crate) use string::{SHARED_MIN, Str, StringHint};
+
+/// Declares what [`Entry`] asks any of the data types from their list.
+macro_rules! declare_questions {
+    ($($(#[doc = $_doc:literal])+ $(#[cfg($cfg:meta)])? $of:ident $_name:literal $data:ident $($_large:ident)?;)+) => {
+        impl Entry {
+            /// Returns true if the value is an empty collection, whose key is deleted.
+            pub(in crate::store) fn is_empty(&self) -> bool {
+                match self.kind() {
+                    $($(#[cfg($cfg)])? Type::$of => $data::is_empty(self),)+
+                }
+            }
+        }
+    };
+}
+
+kind::data_types!(declare_questions);

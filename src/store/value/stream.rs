@@ -2,6 +2,7 @@
 
 use crate::store::entry::Entry;
 use crate::store::value::big::boxes_len;
+use crate::store::value::big::form::LargeForm;
 use crate::store::value::{DataType, Type, Value};
 use crate::time::clock::Deadline;
 

@@ -8,6 +8,7 @@ use crate::store::expire::{DeadlineTree, NEVER};
 use crate::store::table::Hasher;
 use crate::store::usage::Dice;
 use crate::store::value::big::elements::Elements;
+use crate::store::value::big::form::LargeForm;
 use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
 use crate::time::clock::Deadline;
 
@@ -37,6 +38,40 @@ impl fmt::Debug for BigHash {
     }
 }
 
+impl LargeForm for BigHash {
+    fn memory(&self) -> usize {
+        let deadlines = self.deadlines.as_ref();
+        let index = deadlines.map_or(0, |index| allocation_len(size_of::<Deadlines>()) + index.bounds.memory());
+        self.fields.memory() + self.memory + index
+    }
+
+    fn effort(&self) -> usize {
+        self.len() + self.memory / PAGE_LEN
+    }
+
+    fn copy(&self) -> Self {
+        let mut copy = BigHash::new(self.fields.hasher().clone());
+        for entry in self.entries() {
+            copy.add(self.fields.hash(entry.key()), entry.copy(entry.key()));
+        }
+        copy
+    }
+
+    fn set_record(&mut self, record: Option<Record>) {
+        self.fields.set_record(record, |entry| {
+            WalkedElement::Field(entry.key(), entry.string().as_slice(), deadline_of(entry))
+        });
+    }
+
+    fn record(&self) -> Option<&Record> {
+        self.fields.record()
+    }
+
+    fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
+        self.fields.visit(is_time_up)
+    }
+}
+
 impl BigHash {
     /// Creates a hash without fields.
     pub(in crate::store::value) fn new(hasher: Hasher) -> Self {
@@ -47,31 +82,10 @@ impl BigHash {
         self.fields.count()
     }
 
-    /// Returns the bytes allocated, without this struct itself.
-    pub(in crate::store::value) fn memory(&self) -> usize {
-        let deadlines = self.deadlines.as_ref();
-        let index = deadlines.map_or(0, |index| allocation_len(size_of::<Deadlines>()) + index.bounds.memory());
-        self.fields.memory() + self.memory + index
-    }
-
     /// Returns the bytes of the entries, as counted.
     #[cfg(test)]
     pub(in crate::store::value) fn entries_memory(&self) -> usize {
         self.memory
-    }
-
-    /// Returns the cost of freeing the hash, in units of one allocation.
-    pub(in crate::store::value) fn effort(&self) -> usize {
-        self.len() + self.memory / PAGE_LEN
-    }
-
-    /// Returns a copy that shares no memory with the original.
-    pub(in crate::store::value) fn copy(&self) -> Self {
-        let mut copy = BigHash::new(self.fields.hasher().clone());
-        for entry in self.entries() {
-            copy.add(self.fields.hash(entry.key()), entry.copy(entry.key()));
-        }
-        copy
     }
 
     /// Returns the entry of a field.
@@ -187,23 +201,6 @@ impl BigHash {
                 self.remove(field);
             }
         }
-    }
-
-    /// Begins or ends the walk of a snapshot over the fields.
-    pub(super) fn set_record(&mut self, record: Option<Record>) {
-        self.fields.set_record(record, |entry| {
-            WalkedElement::Field(entry.key(), entry.string().as_slice(), deadline_of(entry))
-        });
-    }
-
-    /// Returns the record while the fields are visited.
-    pub(super) fn record(&self) -> Option<&Record> {
-        self.fields.record()
-    }
-
-    /// Visits fields until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
-        self.fields.visit(is_time_up)
     }
 
     /// Adds an entry whose field is known to be absent.

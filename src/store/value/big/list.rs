@@ -9,6 +9,7 @@ use std::fmt;
 
 use crate::memory::heap::list_len;
 use crate::store::limits::ListLimit;
+use crate::store::value::big::form::LargeForm;
 use crate::store::value::big::text::pages;
 use crate::store::value::big::walk::{Record, RecordPart};
 use crate::store::value::listpack::{Encoded, StoredElement};
@@ -68,29 +69,41 @@ impl NodeLimit {
 /// Position of an element: the index of its chunk, and its offset there.
 pub(in crate::store::value) type Spot = (usize, usize);
 
-impl BigList {
+impl LargeForm for BigList {
     #[inline]
-    pub(in crate::store::value) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Returns the bytes allocated, without this struct itself.
-    #[inline]
-    pub(crate) fn memory(&self) -> usize {
+    fn memory(&self) -> usize {
         self.buffers + self.deque
     }
 
-    /// Returns the cost of freeing the list, in units of one allocation.
-    pub(crate) fn effort(&self) -> usize {
+    fn effort(&self) -> usize {
         self.chunks.len() + pages(self.buffers)
     }
 
-    /// Returns a copy that shares no memory with the original.
-    pub(crate) fn copy(&self) -> Self {
+    fn copy(&self) -> Self {
         let chunks: VecDeque<ListChunk> = self.chunks.iter().map(ListChunk::copy).collect();
         let buffers = chunks.iter().map(ListChunk::memory).sum();
         let deque = list_len::<ListChunk>(chunks.capacity());
         BigList { chunks, len: self.len, buffers, deque, walk: None }
+    }
+
+    fn set_record(&mut self, record: Option<Record>) {
+        self.walk = record.map(|record| Box::new(ListWalk::new(self.chunks.len(), record)));
+    }
+
+    fn record(&self) -> Option<&Record> {
+        self.walk.as_ref().map(|walk| walk.record())
+    }
+
+    fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
+        let BigList { walk, chunks, .. } = self;
+        Some(walk.as_mut()?.visit(|index| chunks.get(index), is_time_up))
+    }
+}
+
+impl BigList {
+    #[inline]
+    pub(in crate::store::value) fn len(&self) -> usize {
+        self.len
     }
 
     /// Returns the chunks in their order.
@@ -419,22 +432,6 @@ impl BigList {
     #[inline(never)] // as `before_change`
     fn before_change_at(&mut self, end: ListEnd) {
         self.before_change(if end == ListEnd::Head { 0 } else { self.chunks.len().wrapping_sub(1) });
-    }
-
-    /// Begins or ends the walk of a snapshot over the chunks.
-    pub(super) fn set_record(&mut self, record: Option<Record>) {
-        self.walk = record.map(|record| Box::new(ListWalk::new(self.chunks.len(), record)));
-    }
-
-    /// Returns the record while the chunks are visited.
-    pub(in crate::store::value) fn record(&self) -> Option<&Record> {
-        self.walk.as_ref().map(|walk| walk.record())
-    }
-
-    /// Visits chunks until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
-        let BigList { walk, chunks, .. } = self;
-        Some(walk.as_mut()?.visit(|index| chunks.get(index), is_time_up))
     }
 
     /// Changes a chunk, and accounts for the change.

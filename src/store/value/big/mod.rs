@@ -1,6 +1,7 @@
 //! Values outside an entry: long strings, long packed collections, and one large form of each type.
 
 pub(super) mod elements;
+pub(super) mod form;
 pub(super) mod hash;
 pub(super) mod list;
 pub(super) mod set;
@@ -12,7 +13,9 @@ pub(in crate::store) mod walk;
 
 use crate::memory::heap::allocation_len;
 use crate::store::entry::Entry;
+use crate::store::value::kind::data_types;
 
+use form::LargeForm;
 use hash::BigHash;
 use list::BigList;
 use set::BigSet;
@@ -23,23 +26,82 @@ use text::{LongText, pages};
 /// Minimum effort that is counted when a value is freed. Freeing a smaller value takes no longer than finding its key.
 pub(in crate::store) const EFFORT_COUNTED: usize = 64;
 
-/// A value that is too large, or too structured, to be stored inside an entry.
-#[derive(Debug)]
-pub(crate) enum Value {
-    /// A string of at least [`SHARED_MIN`](super::SHARED_MIN) bytes.
-    Text(LongText),
-    /// A packed collection of at least [`SHARED_MIN`](super::SHARED_MIN) bytes; the entry has its type and its format.
-    Packed(Vec<u8>),
-    /// A list that is not packed.
-    List(Box<BigList>),
-    /// A set that is not packed.
-    Set(Box<BigSet>),
-    /// A sorted set that is not packed.
-    SortedSet(Box<BigSortedSet>),
-    /// A hash that is not packed.
-    Hash(Box<BigHash>),
-    /// A stream, which is never packed.
-    Stream(Box<BigStream>),
+/// Declares [`Value`] from the list of data types, and its functions that match on all variants.
+macro_rules! declare_value {
+    ($($(#[$_meta:meta])* $of:ident $name:literal $_data:ident $($large:ident)?;)+) => {
+        /// A value that is too large, or too structured, to be stored inside an entry.
+        #[derive(Debug)]
+        pub(crate) enum Value {
+            /// A string of at least [`SHARED_MIN`](super::SHARED_MIN) bytes.
+            Text(LongText),
+            /// A packed collection of at least [`SHARED_MIN`](super::SHARED_MIN) bytes; the entry has its type and its
+            /// format.
+            Packed(Vec<u8>),
+            $($(
+                #[doc = concat!("A value of the type `", $name, "` that is not packed.")]
+                $of(Box<$large>),
+            )?)+
+        }
+
+        impl Value {
+            fn form(&self) -> &dyn LargeForm {
+                match self {
+                    Value::Text(text) => text,
+                    Value::Packed(bytes) => bytes,
+                    $($(Value::$of(large) => {
+                        let large: &$large = large;
+                        large
+                    })?)+
+                }
+            }
+
+            fn form_mut(&mut self) -> &mut dyn LargeForm {
+                match self {
+                    Value::Text(text) => text,
+                    Value::Packed(bytes) => bytes,
+                    $($(Value::$of(large) => {
+                        let large: &mut $large = large;
+                        large
+                    })?)+
+                }
+            }
+
+            /// Returns the bytes allocated, without this enum itself.
+            fn memory(&self) -> usize {
+                match self {
+                    Value::Text(text) => text.memory(),
+                    Value::Packed(bytes) => bytes.memory(),
+                    $($(Value::$of(large) => allocation_len(size_of::<$large>()) + $large::memory(large),)?)+
+                }
+            }
+
+            /// Returns a copy that shares no memory with the original.
+            fn copy(&self) -> Self {
+                match self {
+                    Value::Text(text) => Value::Text(text.copy()),
+                    Value::Packed(bytes) => Value::Packed(bytes.copy()),
+                    $($(Value::$of(large) => Value::$of(Box::new($large::copy(large))),)?)+
+                }
+            }
+        }
+    };
+}
+
+data_types!(declare_value);
+
+/// A packed collection, of any type.
+impl LargeForm for Vec<u8> {
+    fn memory(&self) -> usize {
+        allocation_len(self.capacity())
+    }
+
+    fn effort(&self) -> usize {
+        pages(self.capacity())
+    }
+
+    fn copy(&self) -> Self {
+        self.clone()
+    }
 }
 
 /// Returns the memory of the box of an entry's [`Value`], and of the `T` boxed in it.
@@ -54,45 +116,11 @@ impl Value {
         allocation_len(size_of::<Value>()) + self.memory()
     }
 
-    /// Returns the bytes allocated, without this enum itself.
-    fn memory(&self) -> usize {
-        match self {
-            Value::Text(text) => text.memory(),
-            Value::Packed(bytes) => allocation_len(bytes.capacity()),
-            Value::List(list) => allocation_len(size_of_val(&**list)) + list.memory(),
-            Value::Set(set) => allocation_len(size_of_val(&**set)) + set.memory(),
-            Value::SortedSet(set) => allocation_len(size_of_val(&**set)) + set.memory(),
-            Value::Hash(hash) => allocation_len(size_of_val(&**hash)) + hash.memory(),
-            Value::Stream(stream) => allocation_len(size_of_val(&**stream)) + stream.memory(),
-        }
-    }
-
     /// Returns the cost of freeing the value, in units of one allocation. A value that a snapshot visits counts as
     /// large, even if little is left of it.
     pub(crate) fn effort(&self) -> usize {
-        let effort = match self {
-            Value::Text(text) => text.effort(),
-            Value::Packed(bytes) => pages(bytes.capacity()),
-            Value::List(list) => list.effort(),
-            Value::Set(set) => set.effort(),
-            Value::SortedSet(set) => set.effort(),
-            Value::Hash(hash) => hash.effort(),
-            Value::Stream(stream) => stream.effort(),
-        };
-        if self.record().is_some() { effort.max(EFFORT_COUNTED) } else { effort }
-    }
-
-    /// Returns a copy that shares no memory with the original.
-    fn copy(&self) -> Self {
-        match self {
-            Value::Text(text) => Value::Text(LongText::new(text.bytes())),
-            Value::Packed(bytes) => Value::Packed(bytes.clone()),
-            Value::List(list) => Value::List(Box::new(list.copy())),
-            Value::Set(set) => Value::Set(Box::new(set.copy())),
-            Value::SortedSet(set) => Value::SortedSet(Box::new(set.copy())),
-            Value::Hash(hash) => Value::Hash(Box::new(hash.copy())),
-            Value::Stream(stream) => Value::Stream(Box::new(stream.copy())),
-        }
+        let form = self.form();
+        if form.record().is_some() { form.effort().max(EFFORT_COUNTED) } else { form.effort() }
     }
 }
 

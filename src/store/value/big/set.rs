@@ -5,6 +5,7 @@ use std::fmt;
 use crate::store::table::Hasher;
 use crate::store::usage::Dice;
 use crate::store::value::big::elements::Elements;
+use crate::store::value::big::form::LargeForm;
 use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
 use crate::store::value::listpack::StoredElement;
 use crate::store::value::member::{MemberName, OwnedMember};
@@ -14,6 +15,34 @@ pub(crate) struct BigSet {
     members: Elements<OwnedMember>,
     /// Bytes allocated for members that are not integers.
     texts: usize,
+}
+
+impl LargeForm for BigSet {
+    fn memory(&self) -> usize {
+        self.members.memory() + self.texts
+    }
+
+    fn effort(&self) -> usize {
+        1 + self.len()
+    }
+
+    fn copy(&self) -> Self {
+        let mut copy = BigSet::new(self.members.hasher().clone());
+        self.iter().for_each(|member| copy.add_new(member.item()));
+        copy
+    }
+
+    fn set_record(&mut self, record: Option<Record>) {
+        self.members.set_record(record, |member| WalkedElement::Member(member.item()));
+    }
+
+    fn record(&self) -> Option<&Record> {
+        self.members.record()
+    }
+
+    fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
+        self.members.visit(is_time_up)
+    }
 }
 
 impl BigSet {
@@ -113,38 +142,6 @@ impl BigSet {
     /// [`Table::scan`](crate::store::table::Table::scan).
     pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(StoredElement<'_>)) -> Option<u64> {
         self.members.scan(position, |member| visit(member.item()))
-    }
-
-    /// Begins or ends the walk of a snapshot over the members.
-    pub(super) fn set_record(&mut self, record: Option<Record>) {
-        self.members.set_record(record, |member| WalkedElement::Member(member.item()));
-    }
-
-    /// Returns the record while the members are visited.
-    pub(super) fn record(&self) -> Option<&Record> {
-        self.members.record()
-    }
-
-    /// Visits members until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
-        self.members.visit(is_time_up)
-    }
-
-    /// Returns the bytes allocated, without this struct itself.
-    pub(in crate::store::value) fn memory(&self) -> usize {
-        self.members.memory() + self.texts
-    }
-
-    /// Returns the cost of freeing the set, in units of one allocation.
-    pub(in crate::store::value) fn effort(&self) -> usize {
-        1 + self.len()
-    }
-
-    /// Returns a copy that shares no memory with the original.
-    pub(in crate::store::value) fn copy(&self) -> Self {
-        let mut copy = BigSet::new(self.members.hasher().clone());
-        self.iter().for_each(|member| copy.add_new(member.item()));
-        copy
     }
 }
 

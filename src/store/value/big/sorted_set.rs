@@ -33,6 +33,7 @@ use tracing::error;
 use crate::store::entry::{Entry, EntryHandle};
 use crate::store::table::{Hasher, prefetch};
 use crate::store::value::big::elements::Elements;
+use crate::store::value::big::form::LargeForm;
 use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
 use crate::store::value::listpack::{Blob, StoredElement};
 use crate::store::value::rank_tree::{self, MemberHandle, RankTree};
@@ -156,6 +157,34 @@ fn order((score, member): (f64, Handle), (other, other_member): (f64, Handle)) -
 /// Beginning of the log message for a set whose table and tree disagree, which is a bug.
 const LOST: &str = "a member of a sorted set is not in its order";
 
+impl LargeForm for BigSortedSet {
+    fn memory(&self) -> usize {
+        self.members.table.memory() + self.tree.memory() + self.members.memory
+    }
+
+    fn effort(&self) -> usize {
+        self.members.table.count() + self.tree.effort()
+    }
+
+    fn copy(&self) -> Self {
+        let elements = self.range(0..self.len());
+        let elements = elements.map(|(member, score)| (StoredElement::Text(member), Score::Number(score)));
+        Self::from_ascending(elements, self.members.table.hasher())
+    }
+
+    fn set_record(&mut self, record: Option<Record>) {
+        self.members.table.set_record(record, |entry| WalkedElement::Scored(entry.key(), score_in(entry)));
+    }
+
+    fn record(&self) -> Option<&Record> {
+        self.members.table.record()
+    }
+
+    fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
+        self.members.table.visit(is_time_up)
+    }
+}
+
 impl BigSortedSet {
     /// Creates a set of elements that should be in ascending order and have different members; otherwise they are
     /// sorted, and the last of equal members counts.
@@ -178,23 +207,6 @@ impl BigSortedSet {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.tree.len()
-    }
-
-    /// Returns the bytes allocated, without this struct itself.
-    pub(in crate::store::value) fn memory(&self) -> usize {
-        self.members.table.memory() + self.tree.memory() + self.members.memory
-    }
-
-    /// Returns the cost of freeing the set, in units of one allocation.
-    pub(in crate::store::value) fn effort(&self) -> usize {
-        self.members.table.count() + self.tree.effort()
-    }
-
-    /// Returns a copy that shares no memory with the original.
-    pub(in crate::store::value) fn copy(&self) -> Self {
-        let elements = self.range(0..self.len());
-        let elements = elements.map(|(member, score)| (StoredElement::Text(member), Score::Number(score)));
-        Self::from_ascending(elements, self.members.table.hasher())
     }
 
     /// Returns the score of a member.
@@ -248,21 +260,6 @@ impl BigSortedSet {
     /// Visits the members at a scan position; returns the position after it, or `None` at the end.
     pub(crate) fn scan(&self, position: u64, mut visit: impl FnMut(&[u8], f64)) -> Option<u64> {
         self.members.table.scan(position, |entry| visit(entry.key(), score_in(entry)))
-    }
-
-    /// Begins or ends the walk of a snapshot over the members.
-    pub(super) fn set_record(&mut self, record: Option<Record>) {
-        self.members.table.set_record(record, |entry| WalkedElement::Scored(entry.key(), score_in(entry)));
-    }
-
-    /// Returns the record while the members are visited.
-    pub(super) fn record(&self) -> Option<&Record> {
-        self.members.table.record()
-    }
-
-    /// Visits members until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
-        self.members.table.visit(is_time_up)
     }
 
     /// Sets the score of a member to the result of `choose` for the present one; nothing changes if that is `None`.

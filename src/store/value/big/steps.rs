@@ -22,44 +22,6 @@ impl Value {
             _ => self.memory() >= LARGE_MIN,
         }
     }
-
-    /// Begins or ends the walk over the elements.
-    fn set_record(&mut self, record: Option<Record>) {
-        match self {
-            Value::Text(text) => text.set_record(record),
-            Value::List(list) => list.set_record(record),
-            Value::Set(set) => set.set_record(record),
-            Value::SortedSet(set) => set.set_record(record),
-            Value::Hash(hash) => hash.set_record(record),
-            Value::Stream(stream) => stream.set_record(record),
-            Value::Packed(_) => {}
-        }
-    }
-
-    /// Returns the record while the elements are visited.
-    pub(super) fn record(&self) -> Option<&Record> {
-        match self {
-            Value::Text(text) => text.record(),
-            Value::List(list) => list.record(),
-            Value::Set(set) => set.record(),
-            Value::SortedSet(set) => set.record(),
-            Value::Hash(hash) => hash.record(),
-            Value::Stream(stream) => stream.record(),
-            Value::Packed(_) => None,
-        }
-    }
-
-    fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
-        match self {
-            Value::Text(text) => text.visit_elements(is_time_up),
-            Value::List(list) => list.visit_elements(is_time_up),
-            Value::Set(set) => set.visit_elements(is_time_up),
-            Value::SortedSet(set) => set.visit_elements(is_time_up),
-            Value::Hash(hash) => hash.visit_elements(is_time_up),
-            Value::Stream(stream) => stream.visit_elements(is_time_up),
-            Value::Packed(_) => None,
-        }
-    }
 }
 
 impl Entry {
@@ -78,27 +40,27 @@ impl Entry {
 
     /// Returns the record of the value while its elements are visited.
     pub(in crate::store) fn record(&self) -> Option<&Record> {
-        self.value().and_then(Value::record)
+        self.value().and_then(|value| value.form().record())
     }
 
     /// Begins the walk over the elements of a large value.
     pub(in crate::store) fn begin_record(&mut self, record: Record) {
         if let Some(value) = self.value_mut() {
-            value.set_record(Some(record));
+            value.form_mut().set_record(Some(record));
         }
     }
 
     /// Ends the walk over the elements, if there is one.
     pub(in crate::store) fn end_record(&mut self) {
         if let Some(value) = self.value_mut() {
-            value.set_record(None);
+            value.form_mut().set_record(None);
         }
     }
 
     /// Visits elements until the time is up, at least one; returns the part of the record collected by then, or `None`
     /// if there is no record. The walk ends with the last part.
     pub(in crate::store) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
-        let part = self.value_mut()?.visit_elements(is_time_up)?;
+        let part = self.value_mut()?.form_mut().visit_elements(is_time_up)?;
         if part.is_last {
             self.end_record();
         }

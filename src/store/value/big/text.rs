@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len};
 use crate::memory::marked::MarkedBytes;
+use crate::store::value::big::form::LargeForm;
 use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
 
 /// The page size of the system, in bytes.
@@ -41,6 +42,44 @@ struct TextWalk {
     record: Record,
 }
 
+impl LargeForm for LongText {
+    fn memory(&self) -> usize {
+        allocation_len(self.capacity) + SHARED_BYTES_LEN
+    }
+
+    fn effort(&self) -> usize {
+        pages(self.capacity)
+    }
+
+    fn copy(&self) -> Self {
+        LongText::new(&self.bytes)
+    }
+
+    fn set_record(&mut self, record: Option<Record>) {
+        let len = self.bytes.len();
+        self.walk = record.map(|record| Box::new(TextWalk { len, next: 0, kept: BTreeMap::new(), record }));
+    }
+
+    fn record(&self) -> Option<&Record> {
+        self.walk.as_ref().map(|walk| &walk.record)
+    }
+
+    fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
+        let TextWalk { len, next, kept, record } = &mut **self.walk.as_mut()?;
+        let count = len.div_ceil(PIECE_LEN);
+        loop {
+            match kept.remove(next) {
+                Some(written) => record.add_written(&written),
+                None => record.add(WalkedElement::Piece(piece(&self.bytes, *next, *len))),
+            }
+            *next += 1;
+            if *next == count || is_time_up() {
+                return Some(record.take(*next == count));
+            }
+        }
+    }
+}
+
 impl LongText {
     /// Copies a string, without spare capacity.
     pub(crate) fn new(text: &[u8]) -> Self {
@@ -62,15 +101,6 @@ impl LongText {
     /// Borrows the bytes, which a reply may share.
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
-    }
-
-    /// Returns the cost of freeing the string.
-    pub(crate) fn effort(&self) -> usize {
-        pages(self.capacity)
-    }
-
-    pub(crate) fn memory(&self) -> usize {
-        allocation_len(self.capacity) + SHARED_BYTES_LEN
     }
 
     /// Overwrites part of the string from `offset` on, padding it with zero bytes if it is too short.
@@ -113,33 +143,6 @@ impl LongText {
             let piece = WalkedElement::Piece(piece(&self.bytes, number, walk.len));
             let TextWalk { kept, record, .. } = &mut **walk;
             kept.entry(number).or_insert_with(|| record.written(piece));
-        }
-    }
-
-    /// Begins or ends the walk of a snapshot over the pieces.
-    pub(super) fn set_record(&mut self, record: Option<Record>) {
-        let len = self.bytes.len();
-        self.walk = record.map(|record| Box::new(TextWalk { len, next: 0, kept: BTreeMap::new(), record }));
-    }
-
-    /// Returns the record while the pieces are visited.
-    pub(super) fn record(&self) -> Option<&Record> {
-        self.walk.as_ref().map(|walk| &walk.record)
-    }
-
-    /// Visits pieces until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
-        let TextWalk { len, next, kept, record } = &mut **self.walk.as_mut()?;
-        let count = len.div_ceil(PIECE_LEN);
-        loop {
-            match kept.remove(next) {
-                Some(written) => record.add_written(&written),
-                None => record.add(WalkedElement::Piece(piece(&self.bytes, *next, *len))),
-            }
-            *next += 1;
-            if *next == count || is_time_up() {
-                return Some(record.take(*next == count));
-            }
         }
     }
 }

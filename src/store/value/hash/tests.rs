@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::store::value::Str;
+use crate::store::value::big::form::LargeForm;
 
 const LIMIT: PackedLimit = PackedLimit { entries: 8, len: 16 };
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::store::usage::Dice;
+use crate::store::value::big::form::LargeForm;
 
 type Model = BTreeSet<Vec<u8>>;
 

@@ -1,6 +1,7 @@
 //! Tests of sorted sets against a sorted vector: packed ones, big ones, and ones that grow from one to the other.
 
 use super::*;
+use crate::store::value::big::form::LargeForm;
 use crate::text::bounds::{LexBound, ScoreBound};
 
 const KEY: &[u8] = b"key";

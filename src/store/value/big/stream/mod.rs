@@ -17,6 +17,7 @@ use std::fmt;
 
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::limits::StreamLimit;
+use crate::store::value::big::form::LargeForm;
 use crate::store::value::big::walk::{Record, RecordPart};
 
 pub(crate) use chunk::StreamChunk;
@@ -63,6 +64,37 @@ impl fmt::Debug for BigStream {
     }
 }
 
+impl LargeForm for BigStream {
+    fn memory(&self) -> usize {
+        self.chunks.memory() + self.chunks_len + self.groups.memory()
+    }
+
+    fn effort(&self) -> usize {
+        /// The length of an allocation of average groups.
+        const PIECE: usize = 256;
+        1 + self.chunks.len() + self.groups.memory() / PIECE
+    }
+
+    fn copy(&self) -> Self {
+        let chunks: OrderedMap<_, _> = self.chunks.iter().map(|(id, chunk)| (*id, chunk.copy())).collect();
+        let chunks_len = chunks.values().map(StreamChunk::memory).sum();
+        BigStream { chunks, chunks_len, groups: self.groups.copy(), walk: None, ..*self }
+    }
+
+    fn set_record(&mut self, record: Option<Record>) {
+        let last = self.chunks.keys().next_back().copied();
+        self.walk = record.map(|record| Box::new(StreamWalk::new(last, record)));
+    }
+
+    fn record(&self) -> Option<&Record> {
+        self.walk.as_ref().map(|walk| walk.record())
+    }
+
+    fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
+        Some(self.walk.as_mut()?.visit(&self.chunks, is_time_up))
+    }
+}
+
 impl BigStream {
     /// The largest count of entries or deliveries: replies have signed integers of 64 bits.
     pub(crate) const COUNT_MAX: u64 = COUNT_MAX;
@@ -80,25 +112,6 @@ impl BigStream {
         groups: Groups::EMPTY,
         walk: None,
     };
-
-    /// Returns the bytes allocated, without this struct itself.
-    pub(in crate::store::value) fn memory(&self) -> usize {
-        self.chunks.memory() + self.chunks_len + self.groups.memory()
-    }
-
-    /// Returns the cost of freeing the stream, in units of one allocation.
-    pub(super) fn effort(&self) -> usize {
-        /// The length of an allocation of average groups.
-        const PIECE: usize = 256;
-        1 + self.chunks.len() + self.groups.memory() / PIECE
-    }
-
-    /// Returns a copy that shares no memory with the original.
-    pub(super) fn copy(&self) -> Self {
-        let chunks: OrderedMap<_, _> = self.chunks.iter().map(|(id, chunk)| (*id, chunk.copy())).collect();
-        let chunks_len = chunks.values().map(StreamChunk::memory).sum();
-        BigStream { chunks, chunks_len, groups: self.groups.copy(), walk: None, ..*self }
-    }
 
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -242,22 +255,6 @@ impl BigStream {
         if let (Some(walk), Some(chunk)) = (&mut self.walk, self.chunks.get(&id)) {
             walk.before_change(id, chunk);
         }
-    }
-
-    /// Begins or ends the walk of a snapshot over the chunks.
-    pub(super) fn set_record(&mut self, record: Option<Record>) {
-        let last = self.chunks.keys().next_back().copied();
-        self.walk = record.map(|record| Box::new(StreamWalk::new(last, record)));
-    }
-
-    /// Returns the record while the chunks are visited.
-    pub(super) fn record(&self) -> Option<&Record> {
-        self.walk.as_ref().map(|walk| walk.record())
-    }
-
-    /// Visits chunks until the time is up.
-    pub(super) fn visit_elements(&mut self, is_time_up: &dyn Fn() -> bool) -> Option<RecordPart> {
-        Some(self.walk.as_mut()?.visit(&self.chunks, is_time_up))
     }
 
     pub(crate) fn group_count(&self) -> usize {
