@@ -22,6 +22,8 @@ pub(crate) mod tenancy;
 pub(crate) mod tls;
 #[cfg(not(feature = "tls"))]
 mod tls_disabled;
+#[cfg(test)]
+mod toy_type_tests;
 
 #[cfg(feature = "etcd")]
 use crate::engine;

@@ -17,6 +17,8 @@ mod sorted_set;
 mod spec;
 mod stream;
 pub(crate) mod string;
+#[cfg(test)]
+mod toy;
 
 use crate::store::entry::Entry;
 use crate::store::value::Type;
@@ -24,8 +26,16 @@ use crate::store::value::Type;
 pub(crate) use spec::{TypeNumber, TypeSpec};
 
 /// The rows, in the order of [`Type`].
-const TYPES: [&TypeSpec; Type::COUNT] =
-    [&string::SPEC, &list::SPEC, &set::SPEC, &sorted_set::SPEC, &hash::SPEC, &stream::SPEC];
+const TYPES: [&TypeSpec; Type::COUNT] = [
+    &string::SPEC,
+    &list::SPEC,
+    &set::SPEC,
+    &sorted_set::SPEC,
+    &hash::SPEC,
+    &stream::SPEC,
+    #[cfg(test)]
+    &toy::SPEC,
+];
 
 /// The rows by the numbers of their types in payloads.
 static NUMBERS: [Option<(&TypeSpec, &TypeNumber)>; 256] = numbers();

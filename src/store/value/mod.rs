@@ -21,6 +21,8 @@ pub(crate) mod set;
 pub(crate) mod sorted_set;
 pub(crate) mod stream;
 mod string;
+#[cfg(test)]
+mod toy;
 
 use crate::store::entry::Entry;
 use crate::store::value::stream::Stream;
@@ -36,6 +38,8 @@ pub(crate) use listpack::StoredElement;
 pub(crate) use set::{Rules as SetRules, Set, SetRef};
 pub(crate) use sorted_set::{SortedSet, SortedSetRef};
 pub(crate) use string::{SHARED_MIN, Str, StringHint};
+#[cfg(test)]
+pub(crate) use toy::Toy;
 
 /// Declares what [`Entry`] asks any of the data types from their list.
 macro_rules! declare_questions {

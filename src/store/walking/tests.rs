@@ -15,7 +15,7 @@ use crate::store::expire::SweepTimer;
 use crate::store::fences::Retired;
 use crate::store::value::listpack::Items;
 use crate::store::value::{
-    DataType, Hash, List, Record, RecordBody, RecordPart, Set, SortedSet, Type, WalkProgress, WalkedElement,
+    DataType, Hash, List, Record, RecordBody, RecordPart, Set, SortedSet, Toy, Type, WalkProgress, WalkedElement,
 };
 use crate::store::walk::{Beside, Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
@@ -68,6 +68,7 @@ impl WalkSink for Collected {
             Type::SortedSet => SortedSet::read(entry).len(),
             Type::Hash => Hash::read(entry).len(),
             Type::String => entry.long_text().expect("a long one").pieces(),
+            Type::Toy => unreachable!("it is never large"),
             Type::Stream => {
                 let stream = Stream::read(entry);
                 tail.extend_from_slice(format!("{:?}", stream.last()).as_bytes());
@@ -155,6 +156,7 @@ fn shown(entry: &Entry) -> Vec<u8> {
         Type::Hash => Hash::read(entry).for_each_timed(|field, value, deadline| {
             field.with(|field| value.with(|value| write(WalkedElement::Field(field, value, deadline), &mut lines)));
         }),
+        Type::Toy => return Toy::read(entry).to_vec(),
         Type::Stream => {
             let stream = Stream::read(entry);
             let chunks = stream.chunks();

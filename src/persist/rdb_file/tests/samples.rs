@@ -97,6 +97,7 @@ pub(super) fn describe(entry: &Entry) -> Described {
             list.iter().for_each(|item| elements.push(item.with_text(<[u8]>::to_vec)));
             return ("list", elements);
         }
+        Type::Toy => unreachable!("it is not among the samples"),
         Type::Stream => {
             let (mut body, options) =
                 (MarkedBytes::default(), ValueOptions { compression: Compression::Never, len_max: 0 });
