@@ -91,7 +91,15 @@ tar --create --gzip --owner 0 --group 0 --directory packages/go --exclude '*_tes
     --file "$out/keylatch-lock-go-$version.tar.gz" lock
 
 echo "== the crates, built from the packed files"
-cargo package --quiet --locked --allow-dirty --workspace --target-dir "$work/crates"
+# In a copy, and the interpreter from its packed files, because no registry has it: cargo notes that in Cargo.lock.
+mkdir "$work/source"
+git ls-files -z | xargs -0 cp --parents --target-directory "$work/source"
+(
+    cd "$work/source"
+    cargo package --quiet --locked -p keylatch-lua --target-dir "$work/crates"
+    lua=$(echo "$work"/crates/package/keylatch-lua-*/)
+    cargo package --quiet -p keylatch --target-dir "$work/crates" --config "patch.crates-io.keylatch-lua.path='$lua'"
+)
 cp "$work"/crates/package/*.crate "$out/"
 
 echo "== sums"
