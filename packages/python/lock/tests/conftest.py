@@ -86,11 +86,14 @@ class Lossy:
 
 
 class Moving:
-    """An address of the server that changes, as a Sentinel tells it; connections to the former one end with it."""
+    """An address of the server that changes, as a Sentinel tells it; connections to the former one end with it.
+
+    Connections can be stuck: they pass nothing on any more, except their end.
+    """
 
     def __init__(self, server):
         place = server.client.connection_pool.connection_kwargs
-        self.server, self.sockets = (place["host"], place["port"]), []
+        self.server, self.sockets, self.stuck = (place["host"], place["port"]), [], set()
         self.listen()
 
     def listen(self):
@@ -112,7 +115,8 @@ class Moving:
     def pass_on(self, source, target):
         try:
             while received := source.recv(65536):
-                target.sendall(received)
+                if source not in self.stuck:
+                    target.sendall(received)
         except OSError:
             pass
         for end in (source, target):
@@ -120,19 +124,32 @@ class Moving:
                 end.shutdown(socket.SHUT_RDWR)
 
     def close(self):
-        with contextlib.suppress(OSError):
-            self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
+        self.close_address()
         for end in self.sockets:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def move(self):
-        self.close()
+    def close_address(self):
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def stall(self, replies_only=False):
+        """Makes the open connections stuck, in one direction or both."""
+        self.stuck |= set(self.sockets[1::2] if replies_only else self.sockets)
+
+    def move(self, is_stuck=False):
+        if is_stuck:
+            self.stall()
+            self.close_address()
+        else:
+            self.close()
         self.listen()
 
-    def client(self, module):
-        """Returns a client of `redis` or `redis.asyncio` that asks for the address whenever it connects."""
+    def client(self, module, asks=True):
+        """Returns a client of `redis` or `redis.asyncio`; it asks for the address whenever it connects, or never."""
+        if not asks:
+            return module.Redis(host=self.address[0], port=self.address[1])
         if module is redis:
             sentinel = redis.sentinel.Sentinel([])
             sentinel.discover_master = lambda name: self.address

@@ -5,6 +5,7 @@ The server has to be in test mode, since the list moves its clock and injects fa
 
 import asyncio
 import concurrent.futures
+import functools
 import json
 import pathlib
 import queue
@@ -24,8 +25,8 @@ SCENARIOS = json.loads(LIST.read_text())["scenarios"]
 class Threads:
     """Calls of `Lock`, each in a thread of its own or in one with a name."""
 
-    def __init__(self, url, moving=None):
-        self.client = moving.client(redis) if moving else redis.Redis.from_url(url)
+    def __init__(self, url, client=None):
+        self.client = client(redis) if client else redis.Redis.from_url(url)
         self.named = {}
 
     def lock(self, names, **options):
@@ -66,8 +67,8 @@ class Threads:
 class Tasks:
     """Calls of `AsyncLock`, each in a task of its own or in one with a name, in a loop of its own."""
 
-    def __init__(self, url, moving=None):
-        self.client = moving.client(redis.asyncio) if moving else redis.asyncio.Redis.from_url(url)
+    def __init__(self, url, client=None):
+        self.client = client(redis.asyncio) if client else redis.asyncio.Redis.from_url(url)
         self.named, self.tasks, self.loop = {}, [], asyncio.new_event_loop()
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
@@ -128,7 +129,7 @@ class Run:
         self.waiting[step["as"]] = self.calls.start(lambda: self.lock(names, step).acquire(), step.get("by"))
         if step.get("expect") == "waits":
             wait(lambda: self.in_line() > before)
-        else:
+        elif step.get("expect") != "begins":
             self.ends(step["as"], {"expect": step.get("expect", "held")})
 
     def lock(self, names, step):
@@ -219,16 +220,23 @@ class Run:
         assert self.server.client.client_kill_filter(_id=client) == 1
 
     def failover(self, name, step):
-        info = self.server.info(name)
-        self.killed |= {each["client-id"] for each in info["holders"] + info["waiters"]}
-        self.moving.move()
+        self.killed |= self.clients(self.server.info(name))
+        self.moving.move(step.get("stuck", False))
+
+    def stall(self, name, step):
+        self.killed |= self.clients(self.server.info(name))
+        self.moving.stall(step.get("replies", False))
 
     def resumes(self, name, step):
         wait(lambda: self.is_back(self.server.info(name)))
 
     def is_back(self, info):
-        clients = [each["client-id"] for each in info.get("holders", []) + info.get("waiters", [])]
-        return clients and not self.killed & set(clients) and None not in clients
+        clients = self.clients(info)
+        return clients and not self.killed & clients and None not in clients
+
+    def clients(self, info):
+        """Returns the ids of the holders and waiters; None is that of one without a connection."""
+        return {each["client-id"] for each in info.get("holders", []) + info.get("waiters", [])}
 
 
 @pytest.fixture
@@ -248,8 +256,9 @@ def steered(server):
 @pytest.mark.parametrize("calls", [Threads, Tasks])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario["name"] for scenario in SCENARIOS])
 def test_the_list_of_all_languages(steered, moving, calls, scenario):
-    moving = moving if scenario.get("moves") else None
-    run = Run(steered, calls(steered.url, moving), moving)
+    moves, stalls = scenario.get("moves", False), scenario.get("stalls", False)
+    client = functools.partial(moving.client, asks=moves) if moves or stalls else None
+    run = Run(steered, calls(steered.url, client), moving)
     for step in scenario["steps"]:
         run.step(step)
     assert not run.waiting

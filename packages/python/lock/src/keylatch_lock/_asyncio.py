@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any
 
@@ -85,11 +86,15 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
         finally:
             self._is_released = True
             await self._connection.disconnect(nowait=True)
+            await self._close_stuck()
+
+    def _new_connection(self) -> Any:
+        pool = self.client.connection_pool
+        return pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
 
     async def _acquire_lock(self) -> bool:
-        pool = self.client.connection_pool
-        self._connection: Any = pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
-        await self._connection.connect()
+        self._connection: Any = self._new_connection()
+        await self._connect(now() + self.ttl)
         began = now()
         try:
             granted = self._granted(await self._ask(began))
@@ -116,7 +121,7 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
         limit = self._release_limit()
         for attempt in range(1, RELEASES + 1):
             try:
-                return self._has_released(await self._send_releases(limit))
+                return self._has_released(await self._send_releases(limit, attempt))
             except UNREACHABLE:
                 if self.lost is not None:
                     return False  # nobody waits for the end of what is lost
@@ -129,35 +134,41 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
                 return False
         return False
 
-    async def _send_releases(self, limit: float) -> list[Any]:
-        """Sends the releases over a connection of the client, once; returns the replies."""
-        pool = self.client.connection_pool
-        connection = await pool.get_connection()
-        was_held = False
+    async def _send_releases(self, limit: float, attempt: int) -> list[Any]:
+        """Sends the releases once; returns the replies. After a connection of the client it takes new ones."""
+        pool, is_first = self.client.connection_pool, attempt == 1
+        limit, was_held = min(limit, now() + self._patience()), False
+        connection: Any = None
         try:
-            await connection.connect()
-            was_held = self._is_believed()
-            for words in self._release():
-                await connection.send_command(*words)
-            return [await connection.read_response(timeout=max(0.001, limit - now())) for _ in self.keys]
+            async with until(limit):
+                connection = await pool.get_connection() if is_first else self._new_connection()
+                await connection.connect()
+                was_held = self._is_believed()
+                for words in self._release():
+                    await connection.send_command(*words)
+                return [await connection.read_response(timeout=max(0.001, limit - now())) for _ in self.keys]
         except UNREACHABLE:
             self._is_unanswered |= was_held
-            await connection.disconnect(nowait=True)
+            if connection is not None:
+                await connection.disconnect(nowait=True)
             raise
         except BaseException:
-            await connection.disconnect(nowait=True)  # replies may follow
+            if connection is not None:
+                await connection.disconnect(nowait=True)  # replies may follow
             raise
         finally:
-            await pool.release(connection)
+            if connection is not None:
+                await (pool.release(connection) if is_first else connection.disconnect(nowait=True))
 
     async def _ask(self, began: float) -> Any:
         """Queues and returns the fence. After a broken connection it queues again; a session resumes its place."""
         breaks, reached, waited = 0, began, 0.0
         while True:
             try:
-                await self._connection.connect()
+                await self._connect(now() + self.ttl)
                 reached = now()
-                return await self._call(*self._acquire(waited))
+                async with until(self._answer_limit(waited)):
+                    return await self._call(*self._acquire(waited))
             except UNREACHABLE:
                 await self._connection.disconnect(nowait=True)
                 breaks += 1
@@ -188,19 +199,19 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
 
     async def _keep(self, caller: Any) -> None:
         """Renews the lock and listens for its loss. The connection has to outlast the release, which cancels this."""
-        connection = self._connection
         while self.lost is None:
             try:
                 await self._listen()
                 await self._prolong_in_time()
-            except UNREACHABLE:
-                await connection.disconnect(nowait=True)
+            except UNREACHABLE as error:
+                await self._part(error)
                 await asyncio.sleep(self._disconnected())
             except redis.ResponseError:  # says nothing of the lock: the next may be answered
                 await asyncio.sleep(self._failed())
         if self.session:
             await self._quit()
-        await connection.disconnect(nowait=True)
+        await self._connection.disconnect(nowait=True)
+        await self._close_stuck()
         if self.lock.on_lost is not None:
             act_for(caller)
             told = self.lock.on_lost(self)  # at last, since it may wait for the lock
@@ -223,16 +234,36 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
         self._held(now())
         try:
             await self._prolong_in_time()
-        except UNREACHABLE:
-            await self._connection.disconnect(nowait=True)
+        except UNREACHABLE as error:
+            await self._part(error)
             self._disconnected()
             self._held(began)
         except redis.ResponseError:
             self._held(began)
 
     async def _prolong_in_time(self) -> None:
-        async with asyncio.timeout_at(asyncio.get_running_loop().time() + self._valid_until - now()):
+        async with until(self._renewal_limit()):
             await self._prolong()
+
+    async def _part(self, error: Exception) -> None:
+        """Gives up a connection. The end of one that is stuck might end the session, which the next one takes over."""
+        if self._notified and isinstance(error, (redis.TimeoutError, TimeoutError)):
+            self._stuck.append(self._connection)
+            self._connection = self._new_connection()
+        else:
+            await self._connection.disconnect(nowait=True)
+
+    async def _close_stuck(self) -> None:
+        while self._stuck:
+            await self._stuck.pop().disconnect(nowait=True)
+
+    async def _connect(self, limit: float) -> None:
+        try:
+            async with until(limit):
+                await self._connection.connect()
+        except BaseException:
+            await self._connection.disconnect(nowait=True)  # it may be open, without a login
+            raise
 
     async def _listen(self) -> None:
         """Listens until it is time for a renewal."""
@@ -265,9 +296,20 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
         if self._is_held(fences):
             self._held(since)
             self._notified = True
+            await self._close_stuck()
         else:
             self._lose(self._absent(is_known))
 
     def _lose(self, reason: str) -> None:
         if self.lost is None and not self._is_released:
             self.lost = reason
+
+
+@contextlib.asynccontextmanager
+async def until(limit: float | None) -> AsyncIterator[None]:
+    """Fails as a connection that does not answer, at a time of `now`."""
+    try:
+        async with asyncio.timeout(None if limit is None else limit - now()):
+            yield
+    except TimeoutError as error:
+        raise redis.TimeoutError("no reply about a lock") from error

@@ -74,11 +74,14 @@ class Held(Acquisition["redis.Redis"]):
             self._is_released = True
             self._given_back.set()
 
-    def _acquire_lock(self) -> bool:
+    def _new_connection(self) -> Any:
         pool = self.client.connection_pool
+        return pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
+
+    def _acquire_lock(self) -> bool:
         self._over, self._given_back = threading.Event(), threading.Event()
-        self._connection: Any = pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
-        self._connection.connect()
+        self._connection: Any = self._new_connection()
+        connect(self._connection, now() + self.ttl)
         began = now()
         try:
             granted = self._granted(self._ask(began))
@@ -104,7 +107,7 @@ class Held(Acquisition["redis.Redis"]):
         limit = self._release_limit()
         for attempt in range(1, RELEASES + 1):
             try:
-                return self._has_released(self._send_releases(limit))
+                return self._has_released(self._send_releases(limit, attempt))
             except UNREACHABLE:
                 if self.lost is not None:
                     return False  # nobody waits for the end of what is lost
@@ -117,13 +120,16 @@ class Held(Acquisition["redis.Redis"]):
                 return False
         return False
 
-    def _send_releases(self, limit: float) -> list[Any]:
-        """Sends the releases over a connection of the client, once; returns the replies."""
-        pool = self.client.connection_pool
-        connection = pool.get_connection()
-        was_held = False
+    def _send_releases(self, limit: float, attempt: int) -> list[Any]:
+        """Sends the releases once; returns the replies. After a connection of the client it takes new ones."""
+        pool, is_first = self.client.connection_pool, attempt == 1
+        connection = pool.get_connection() if is_first else self._new_connection()
+        limit, was_held = min(limit, now() + self._patience()), False
         try:
-            connection.connect()
+            if is_first:
+                connection.connect()
+            else:
+                connect(connection, limit)
             was_held = self._is_believed()
             for words in self._release():
                 connection.send_command(*words)
@@ -136,16 +142,19 @@ class Held(Acquisition["redis.Redis"]):
             connection.disconnect()  # replies may follow
             raise
         finally:
-            pool.release(connection)
+            if is_first:
+                pool.release(connection)
+            else:
+                connection.disconnect()
 
     def _ask(self, began: float) -> Any:
         """Queues and returns the fence. After a broken connection it queues again; a session resumes its place."""
         breaks, reached, waited = 0, began, 0.0
         while True:
             try:
-                self._connection.connect()
+                connect(self._connection, now() + self.ttl)
                 reached = now()
-                return self._call(*self._acquire(waited))
+                return self._call(*self._acquire(waited), until=self._answer_limit(waited))
             except UNREACHABLE:
                 self._connection.disconnect()
                 breaks += 1
@@ -165,12 +174,13 @@ class Held(Acquisition["redis.Redis"]):
             pass
         self._connection.disconnect()
 
-    def _call(self, *words: Any, until: float | None = None) -> Any:
-        self._connection.connect()  # unless it is: that made by `send_command` follows no failover
+    def _call(self, *words: Any, until: float | None) -> Any:
+        if until is not None:
+            connect(self._connection, until)  # unless it is: that made by `send_command` follows no failover
         self._connection.send_command(*words, check_health=False)
         while True:
-            if until is not None and not self._connection.can_read(max(0.0, until - now())):
-                raise redis.TimeoutError("no reply to a renewal")
+            if not self._connection.can_read(None if until is None else max(0.0, until - now())):
+                raise redis.TimeoutError("no reply about a lock")
             reply = self._read()
             if not is_push(reply):
                 return reply
@@ -189,8 +199,8 @@ class Held(Acquisition["redis.Redis"]):
                 elif not over.is_set():
                     self._prolong()
                 is_open = True
-            except UNREACHABLE:
-                self._connection.disconnect()
+            except UNREACHABLE as error:
+                self._part(error)
                 is_open = False
                 over.wait(self._disconnected())
             except redis.ResponseError:  # says nothing of the lock: the next may be answered
@@ -200,6 +210,7 @@ class Held(Acquisition["redis.Redis"]):
         if self.session and is_open:
             self._quit()
         self._connection.disconnect()
+        self._close_stuck()
         if self.lost is not None and self.lock.on_lost is not None:
             act_for(caller)
             self.lock.on_lost(self)  # at last, since it may wait for the lock
@@ -219,15 +230,27 @@ class Held(Acquisition["redis.Redis"]):
         self._held(now())
         try:
             self._prolong()
-        except UNREACHABLE:
-            self._connection.disconnect()
+        except UNREACHABLE as error:
+            self._part(error)
             self._disconnected()
             self._held(began)
         except redis.ResponseError:
             self._held(began)
 
+    def _part(self, error: Exception) -> None:
+        """Gives up a connection. The end of one that is stuck might end the session, which the next one takes over."""
+        if self._notified and isinstance(error, (redis.TimeoutError, TimeoutError)):
+            self._stuck.append(self._connection)
+            self._connection = self._new_connection()
+        else:
+            self._connection.disconnect()
+
+    def _close_stuck(self) -> None:
+        while self._stuck:
+            self._stuck.pop().disconnect()
+
     def _prolong(self) -> None:
-        since, until = now(), self._valid_until
+        since, until = now(), self._renewal_limit()
         is_known = self._notified
         if not is_known and (words := self._resume()):  # on a new connection, which the server has to know of
             try:
@@ -244,12 +267,19 @@ class Held(Acquisition["redis.Redis"]):
         if self._is_held(fences):
             self._held(since)
             self._notified = True
+            self._close_stuck()
         else:
             self._lose(self._absent(is_known))
 
     def _lose(self, reason: str) -> None:
         if not self._over.is_set() and self.lost is None:
             self.lost = reason
+
+
+def connect(connection: Any, until: float) -> None:
+    """Connects unless there is a connection; the replies that this takes come in time, or it fails."""
+    connection.socket_connect_timeout = connection.socket_timeout = max(0.001, until - now())
+    connection.connect()
 
 
 def reply_of(connection: Any, limit: float) -> Any:

@@ -17,6 +17,7 @@ Client = TypeVar("Client")
 Held = TypeVar("Held", bound="Acquisition[Any]")
 now = time.monotonic
 UNREACHABLE = (ConnectionError, TimeoutError, OSError)
+PARTS = 3  # of a TTL: a renewal is sent after one, and no reply is waited for longer than another
 RELEASES = 3  # how often a release is sent that is not answered
 LEAVE_S = 2.0  # how long the release of a lock takes at most that is lost
 
@@ -152,6 +153,7 @@ class Acquisition(Generic[Client]):
         self._valid_until = self._renew_at = 0.0
         self._notified = False  # the server knows which connection to tell
         self._process, self._is_released = os.getpid(), False
+        self._stuck: list[Any] = []  # former connections that are not closed before another one has the lock
         self._is_unanswered = False  # a release was sent while the lock was held, and its reply is lost
 
     def check(self) -> None:
@@ -267,7 +269,18 @@ class Acquisition(Generic[Client]):
 
     def _held(self, since: float) -> None:
         """Records that the server held the lock for this client at a time, with its whole TTL to come."""
-        self._valid_until, self._renew_at = since + self.ttl, since + self.ttl / 3
+        self._valid_until, self._renew_at = since + self.ttl, since + self._patience()
+
+    def _patience(self) -> float:
+        """Returns the seconds in which a reply comes, or the connection is stuck and another one is tried."""
+        return self.ttl / PARTS
+
+    def _answer_limit(self, waited: float) -> float | None:
+        """Returns the time until which a request for the lock is answered; None if it waits without a limit."""
+        return None if self.wait is None else now() + max(0.0, self.wait - waited) + self._patience()
+
+    def _renewal_limit(self) -> float:
+        return min(now() + self._patience(), self._valid_until)
 
     def _disconnected(self) -> float:
         """Records that the connection broke. Returns the seconds until the next attempt: none for the first."""
