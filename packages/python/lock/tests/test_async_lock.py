@@ -246,6 +246,38 @@ async def test_tasks_that_share_a_lock_object_exclude_each_other(server, client)
 
 
 @with_client
+async def test_tasks_that_share_a_lock_object_with_an_owner_exclude_each_other(server, client):
+    lock, inside = AsyncLock(client, "lock", owner="worker"), []
+
+    async def work(number):
+        for _ in range(10):
+            async with lock:
+                inside.append(number)
+                async with lock:  # the same task is let in again
+                    await client.ping()
+                assert inside == [number]
+                inside.remove(number)
+                assert not await lock.release()  # the end of the inner statement was that of both
+
+    await asyncio.gather(*(work(number) for number in range(4)))
+    assert server.client.get("lock") is None
+
+
+@with_client
+async def test_a_task_that_waits_for_another_of_its_owner_gives_up_in_time_or_when_it_is_cancelled(server, client):
+    lock, hasty = AsyncLock(client, "lock", owner="worker"), AsyncLock(client, "other", owner="worker", wait=0.01)
+    first, other = await lock.acquire(), await hasty.acquire()
+    assert await asyncio.create_task(hasty.acquire()) is None
+    waiting = asyncio.create_task(lock.acquire())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert await first.release() and await other.release()
+    assert await (await asyncio.create_task(lock.acquire())).release()
+
+
+@with_client
 async def test_a_task_that_was_refused_releases_nothing_of_another_one_with_the_same_object(server, client):
     lock = AsyncLock(client, "lock", wait=0)
 

@@ -283,6 +283,62 @@ def test_threads_that_share_a_lock_object_exclude_each_other(server):
     assert fences == sorted(set(fences)) and len(fences) == 40 and server.client.get("lock") is None
 
 
+def test_threads_that_share_a_lock_object_with_an_owner_exclude_each_other(server):
+    for terms in {}, {"shared": True}, {"permits": 1, "of": 3}:
+        lock, inside = Lock(server.client, "lock", ttl=PATIENCE_S, owner="worker", **terms), []
+
+        def work(number):
+            for _ in range(10):
+                with lock:
+                    inside.append(number)
+                    with lock if not terms else contextlib.nullcontext():  # the same thread is let in again
+                        server.client.ping()
+                    assert inside == [number]
+                    inside.remove(number)
+                    if not terms:
+                        assert not lock.release()  # the end of the inner statement was that of both
+
+        together(4, work)
+        assert server.client.get("lock") is None
+
+
+def test_a_thread_that_waits_for_another_of_its_owner_waits_no_longer_than_it_is_to(server):
+    lock = Lock(server.client, "lock", ttl=PATIENCE_S, wait=0.01, owner="worker")
+
+    def refused(number):
+        assert not lock.acquire()
+        with pytest.raises(NotAcquired), lock:
+            pass
+
+    with lock as held:
+        together(2, refused)
+        held.check()
+    together(1, lambda number: lock.acquire().release())
+
+
+def test_a_thread_that_waits_for_another_of_its_owner_and_is_interrupted_lets_the_next_one_in(server):
+    lock, begun = Lock(server.client, "lock", ttl=PATIENCE_S, owner="worker"), threading.Event()
+
+    def interrupted():
+        begun.wait(PATIENCE_S)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    class Begun(threading.Event):
+        def wait(self, timeout=None):
+            begun.set()
+            return super().wait(timeout)
+
+    held = queue.Queue()
+    holder = threading.Thread(target=lambda: held.put(lock.acquire()), daemon=True)
+    holder.start()
+    first = held.get(timeout=PATIENCE_S)
+    threading.Thread(target=interrupted, daemon=True).start()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(threading, "Event", Begun)
+        lock.acquire()
+    assert first.release() and lock.acquire().release()
+
+
 def test_a_thread_that_was_refused_releases_nothing_of_another_one_with_the_same_object(server):
     lock = Lock(server.client, "lock", wait=0)
 
@@ -376,6 +432,10 @@ def test_a_forked_process_does_not_hold_the_lock_of_its_parent(server):
         child = os.fork()
         if child == 0:
             with contextlib.suppress(BaseException):
+                with pytest.raises(LockLost, match="forked"):
+                    lock.check()
+                with pytest.raises(LockLost, match="forked"):
+                    held.check()
                 os._exit(7 if not held.release() and not lock.release() and lock.fence is None else 1)
             os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -43,7 +43,7 @@ class AsyncLock(Terms["redis.asyncio.Redis", "AsyncHeld"]):
         for lost in self._own_lost():
             await lost.release()
         held = AsyncHeld(self)
-        return held if await held._acquire_lock() else None
+        return held if await held._acquire_in_turn() else None
 
     async def release(self) -> bool:
         """Releases what this task has acquired last; returns whether it was still held.
@@ -85,8 +85,34 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
             return await asyncio.shield(self._give_back())
         finally:
             self._is_released = True
+            self._end_turn()
             await self._connection.disconnect(nowait=True)
             await self._close_stuck()
+
+    async def _acquire_in_turn(self) -> bool:
+        began, is_turn, is_held = now(), asyncio.Event(), False
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(is_turn.set)
+
+        if not self._take_turn(wake):
+            try:
+                async with asyncio.timeout(self.wait):
+                    self._has_turn = await is_turn.wait()
+            except asyncio.TimeoutError:
+                return False
+            finally:
+                if not self._has_turn:
+                    self.lock._callers.leave_line(wake)
+        if self.wait is not None:
+            self.wait = max(0.0, self.wait - (now() - began))
+        try:
+            is_held = await self._acquire_lock()
+            return is_held
+        finally:
+            if not is_held:
+                self._end_turn()
 
     def _new_connection(self) -> Any:
         pool = self.client.connection_pool
@@ -301,8 +327,11 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
             self._lose(self._absent(is_known))
 
     def _lose(self, reason: str) -> None:
-        if self.lost is None and not self._is_released:
-            self.lost = reason
+        if self.lost is not None or self._is_released:
+            return
+        self.lost = reason
+        if len(self.keys) == 1:
+            self._end_turn()  # its release sends nothing that might release the lock of another turn
 
 
 @contextlib.asynccontextmanager

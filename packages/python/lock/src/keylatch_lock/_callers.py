@@ -1,10 +1,11 @@
-"""The threads or tasks that share a lock object, and their acquisitions."""
+"""The threads or tasks that share a lock object, their acquisitions, and their turns."""
 
 from __future__ import annotations
 
 import os
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
@@ -19,6 +20,11 @@ def act_for(caller: Any) -> None:
     _acts_for.set(caller)
 
 
+def reference(caller: Any) -> Callable[[], Any]:
+    """Returns a weak reference to a thread or task, or to none."""
+    return weakref.ref(caller) if caller is not None else lambda: None
+
+
 class Callers(Generic[Held]):
     """The acquisitions of one lock object that are not released, by threads or tasks.
 
@@ -28,10 +34,13 @@ class Callers(Generic[Held]):
 
     def __init__(self, current: Callable[[], Any], has_ended: Callable[[Any], bool]) -> None:
         self._current, self._has_ended = current, has_ended
+        self._are_forked = False  # the parent of this process had acquisitions
         self._forget()
 
     def _forget(self) -> None:
         self._process, self._mutex = os.getpid(), threading.Lock()
+        self._turns, self._has_turn = 0, reference(None)
+        self._in_line: deque[tuple[Callable[[], Any], Callable[[], object]]] = deque()
         self._open: list[tuple[Any, Held]] = []  # in the order in which they were acquired
         self._latest: weakref.WeakKeyDictionary[Any, Held] = weakref.WeakKeyDictionary()
         self._depths: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()  # of `with` statements
@@ -39,6 +48,7 @@ class Callers(Generic[Held]):
 
     def _caller(self) -> Any:
         if os.getpid() != self._process:
+            self._are_forked = bool(self._open)
             self._forget()
         acts_for = _acts_for.get()
         caller = acts_for() if acts_for is not None else None
@@ -47,13 +57,12 @@ class Callers(Generic[Held]):
     def add(self, held: Held) -> Any:
         """Adds an acquisition of the caller, to which it returns a weak reference."""
         caller = self._caller()
-        reference = weakref.ref(caller) if caller is not None else lambda: None
         with self._mutex:
-            self._open.append((reference, held))
+            self._open.append((reference(caller), held))
             self._last = held
             if caller is not None:
                 self._latest[caller] = held
-        return reference
+        return reference(caller)
 
     def remove(self, held: Held) -> bool:
         """Removes an acquisition; returns whether it was there."""
@@ -69,7 +78,7 @@ class Callers(Generic[Held]):
         """Returns the caller's acquisitions, the oldest first."""
         caller = self._caller()
         with self._mutex:
-            return [held for reference, held in self._open if caller is not None and reference() is caller]
+            return [held for whose, held in self._open if caller is not None and whose() is caller]
 
     def released(self) -> Held | None:
         """Returns the acquisition that a release by the caller is for."""
@@ -77,8 +86,8 @@ class Callers(Generic[Held]):
         if own:
             return own[-1]
         with self._mutex:
-            for reference, held in reversed(self._open):
-                caller = reference()
+            for whose, held in reversed(self._open):
+                caller = whose()
                 if caller is None or self._has_ended(caller):
                     return held
         return None
@@ -91,6 +100,44 @@ class Callers(Generic[Held]):
         caller = self._caller()
         latest = self._latest.get(caller) if caller is not None else None
         return latest if latest is not None else self._last
+
+    def is_forked(self) -> bool:
+        """Returns whether the parent of this process had acquisitions, and this one has made none."""
+        self._caller()
+        return self._are_forked and self._last is None
+
+    def take_turn(self, wake: Callable[[], object]) -> bool:
+        """Returns whether it is the caller's turn, as it is while it has one already; otherwise it waits in line.
+
+        `wake` is called when it has come, possibly by another thread. Each turn has to be ended.
+        """
+        caller = self._caller()
+        with self._mutex:
+            if self._turns == 0 or caller is not None and self._has_turn() is caller:
+                self._turns, self._has_turn = self._turns + 1, reference(caller)
+                return True
+            self._in_line.append((reference(caller), wake))
+            return False
+
+    def end_turn(self) -> None:
+        """Ends a turn; after the last one of its thread or task it is the turn of the first in line."""
+        self._caller()
+        with self._mutex:
+            self._turns -= 1
+            if self._turns > 0 or not self._in_line:
+                return
+            self._has_turn, wake = self._in_line.popleft()
+            self._turns = 1
+        wake()
+
+    def leave_line(self, wake: Callable[[], object]) -> None:
+        """Stops waiting; a turn that has come meanwhile is passed on."""
+        with self._mutex:
+            for at, (_, other) in enumerate(self._in_line):
+                if other is wake:
+                    del self._in_line[at]
+                    return
+        self.end_turn()
 
     def enter(self) -> None:
         """Records that a `with` statement has begun by the caller's latest acquisition."""

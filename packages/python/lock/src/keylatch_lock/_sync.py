@@ -36,7 +36,7 @@ class Lock(Terms["redis.Redis", "Held"]):
         for lost in self._own_lost():
             lost.release()
         held = Held(self)
-        return held if held._acquire_lock() else None
+        return held if held._acquire_in_turn() else None
 
     def release(self) -> bool:
         """Releases what this thread has acquired last; returns whether it was still held.
@@ -67,12 +67,34 @@ class Held(Acquisition["redis.Redis"]):
         """Releases the lock; returns whether it was still held. Of several, one of them lost, the rest are released."""
         if not self._begins_release():
             return False
-        self._over.set()
+        with self._ending:
+            self._over.set()
         try:
             return self._give_back()
         finally:
             self._is_released = True
             self._given_back.set()
+            self._end_turn()
+
+    def _acquire_in_turn(self) -> bool:
+        began, is_turn, is_held = now(), threading.Event(), False
+        wake = is_turn.set
+        if not self._take_turn(wake):
+            try:
+                self._has_turn = is_turn.wait(self.wait)
+            finally:
+                if not self._has_turn:
+                    self.lock._callers.leave_line(wake)
+            if not self._has_turn:
+                return False
+        if self.wait is not None:
+            self.wait = max(0.0, self.wait - (now() - began))
+        try:
+            is_held = self._acquire_lock()
+            return is_held
+        finally:
+            if not is_held:
+                self._end_turn()
 
     def _new_connection(self) -> Any:
         pool = self.client.connection_pool
@@ -272,8 +294,12 @@ class Held(Acquisition["redis.Redis"]):
             self._lose(self._absent(is_known))
 
     def _lose(self, reason: str) -> None:
-        if not self._over.is_set() and self.lost is None:
+        with self._ending:
+            if self._over.is_set() or self.lost is not None:
+                return
             self.lost = reason
+        if len(self.keys) == 1:
+            self._end_turn()  # its release sends nothing that might release the lock of another turn
 
 
 def connect(connection: Any, until: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -79,7 +80,8 @@ class Terms(Generic[Client, Held]):
             broken connection is made again.
         meta: a text for LOCK.INFO, which tells others what the lock is for.
         owner: the token of all locks of one thread of work, of its own: a wait that would never end because of a lock of
-            the same owner raises Deadlock at once. A lock that its owner holds is granted to it again.
+            the same owner raises Deadlock at once. A lock that its owner holds is granted to it again. Threads or tasks
+            that share this object have the same owner, and are let in one at a time.
         on_lost: is called with the acquisition when it is lost; may acquire the lock again, for the same thread or task.
         """
         if ttl < 0.001:
@@ -127,6 +129,8 @@ class Terms(Generic[Client, Held]):
         held = self._callers.shown()
         if held is not None:
             held.check()
+        elif self._callers.is_forked():
+            raise LockLost("forked")
 
     def _own_lost(self) -> list[Held]:
         """Returns the acquisitions of this thread or task that are lost; raises Deadlock if it would wait for itself."""
@@ -153,6 +157,7 @@ class Acquisition(Generic[Client]):
         self._valid_until = self._renew_at = 0.0
         self._notified = False  # the server knows which connection to tell
         self._process, self._is_released = os.getpid(), False
+        self._has_turn, self._ending = False, threading.Lock()  # of its loss or release
         self._stuck: list[Any] = []  # former connections that are not closed before another one has the lock
         self._is_unanswered = False  # a release was sent while the lock was held, and its reply is lost
 
@@ -164,6 +169,17 @@ class Acquisition(Generic[Client]):
             raise LockLost("expired")
         if self.lost is not None:
             raise LockLost(self.lost)
+
+    def _take_turn(self, wake: Callable[[], object]) -> bool:
+        """Returns whether it is the turn of this thread or task; others of this object have the same token."""
+        self._has_turn = self.owner is None or self.lock._callers.take_turn(wake)
+        return self._has_turn
+
+    def _end_turn(self) -> None:
+        with self._ending:
+            had_turn, self._has_turn = self._has_turn, False
+        if had_turn and self.owner is not None:
+            self.lock._callers.end_turn()
 
     def _begins_release(self) -> bool:
         """Records that the lock is being released; returns whether this call has to do it."""
