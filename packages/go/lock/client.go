@@ -34,6 +34,12 @@ func isReply(err error) bool {
 	return errors.As(err, &refused)
 }
 
+// isTimeout tells whether an error is for a reply that has not come in time.
+func isTimeout(err error) bool {
+	var late interface{ Timeout() bool }
+	return errors.As(err, &late) && late.Timeout()
+}
+
 // do sends a command and waits for its reply for as long as the context lasts, also if the connection does not look at it.
 func do(ctx context.Context, conn Conn, words []any) (any, error) {
 	type answer struct {

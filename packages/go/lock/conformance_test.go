@@ -24,7 +24,7 @@ type run struct {
 	*testing.T
 	admin   admin
 	client  lock.Client
-	move    func()
+	moving  *moving
 	locks   map[string]*lock.Lock
 	objects map[any]lock.Options // that several acquisitions have in common
 	waiting map[string]chan outcome
@@ -43,23 +43,26 @@ func TestListOfAllLanguages(t *testing.T) {
 	}
 	var list struct {
 		Scenarios []struct {
-			Name  string
-			Moves bool
-			Steps []step
+			Name                   string
+			Moves, Stalls, Threads bool
+			Steps                  []step
 		}
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
 		t.Fatal(err)
 	}
 	for _, scenario := range list.Scenarios {
+		if scenario.Threads {
+			continue // a lock knows no goroutine
+		}
 		t.Run(scenario.Name, func(t *testing.T) {
 			r := &run{
 				T: t, admin: steered(t), client: theServer(), locks: map[string]*lock.Lock{},
 				objects: map[any]lock.Options{}, waiting: map[string]chan outcome{}, killed: map[any]bool{},
 			}
-			if scenario.Moves {
-				moving := newMoving(t)
-				r.client, r.move = moving, moving.move
+			if scenario.Moves || scenario.Stalls {
+				r.moving = newMoving(t)
+				r.client = r.moving
 			}
 			for _, step := range scenario.Steps {
 				r.step(step)
@@ -106,7 +109,7 @@ func (r *run) step(s step) {
 	verbs := map[string]func(any, step){
 		"acquire": r.acquire, "ends": r.ends, "release": r.release, "holds": r.holds, "lost": r.lost,
 		"fence": r.fence, "command": r.command, "info": r.info, "cut": r.cut, "resumes": r.resumes,
-		"failover": r.failover,
+		"failover": r.failover, "stall": r.stall,
 	}
 	for verb, call := range verbs {
 		if argument, is := s[verb]; is {
@@ -332,11 +335,23 @@ func (r *run) cut(name any, s step) {
 }
 
 func (r *run) failover(name any, s step) {
+	r.loseClients(name)
+	isStuck, _ := s["stuck"].(bool)
+	r.moving.move(isStuck)
+}
+
+func (r *run) stall(name any, s step) {
+	r.loseClients(name)
+	repliesOnly, _ := s["replies"].(bool)
+	r.moving.stall(repliesOnly)
+}
+
+// loseClients notes that those who hold a lock or wait for it need other connections.
+func (r *run) loseClients(name any) {
 	info := r.admin.info(name.(string))
 	for _, client := range append(clients(info, "holders"), clients(info, "waiters")...) {
 		r.killed[client] = true
 	}
-	r.move()
 }
 
 func (r *run) resumes(name any, s step) {

@@ -24,6 +24,7 @@ const (
 	leaveLimit = 2 * time.Second // for leaving the line of a server that does not answer
 	lookAfter  = time.Second     // how often the connection of a session is looked at
 	releases   = 3               // how often a release is sent that is not answered
+	parts      = 3               // of a TTL: it is renewed after one, and no reply is waited for longer than another
 )
 
 // Lock is a lock that is held, until it is released or lost.
@@ -37,9 +38,10 @@ type Lock struct {
 	cancel   func(error)
 	working  context.Context // until the lock is released or lost
 	stop     func()
-	isAlone  bool // no other lock has the token
-	conn     Conn // nil when it is broken; of keep, and then of Release
-	isKnown  bool // the server has bound the lock to conn
+	isAlone  bool   // no other lock has the token
+	conn     Conn   // nil when it is broken; of keep, and then of Release
+	isKnown  bool   // the server has bound the lock to conn
+	stuck    []Conn // former ones, which are not closed before another one has the lock
 	listener io.Closer
 	asked    chan string   // why somebody with the same fence has lost a lock
 	kept     chan struct{} // closed when nothing renews the lock any more
@@ -124,6 +126,7 @@ func (l *Lock) Release() (bool, error) {
 	<-l.kept
 	l.deadline.Stop()
 	l.cancel(ErrReleased)
+	defer l.closeStuck()
 	defer l.close()
 	if lost && len(l.names) == 1 {
 		return false, nil
@@ -174,6 +177,15 @@ func (l *Lock) queue(ctx context.Context) (any, error) {
 
 // ask sends the request over a new connection, whose id is returned, too.
 func (l *Lock) ask(ctx context.Context, began time.Time, reached *time.Time) (id, reply any, err error) {
+	if wait := l.options.Wait; wait != 0 {
+		left := l.patience()
+		if waited := time.Since(began); waited < wait {
+			left += wait - waited
+		}
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, left)
+		defer cancel()
+	}
 	if l.conn, err = l.client.Connect(ctx); err != nil {
 		l.conn = nil
 		return nil, nil, err
@@ -238,14 +250,11 @@ func (l *Lock) releaseName(ctx context.Context, name string) (bool, error) {
 	isUnanswered := false
 	for attempt := 1; ; attempt++ {
 		wasHeld := l.isBelieved()
-		err := l.connect(ctx)
+		reply, wasSent, err := l.sendRelease(ctx, name)
 		if err == nil {
-			var reply any
-			if reply, err = l.call(ctx, "LOCK.RELEASE", name, l.options.Owner); err == nil {
-				return reply == int64(1) || isUnanswered, nil
-			}
-			isUnanswered = isUnanswered || wasHeld
+			return reply == int64(1) || isUnanswered, nil
 		}
+		isUnanswered = isUnanswered || wasSent && wasHeld
 		if isReply(err) || attempt == releases || ctx.Err() != nil {
 			return false, err
 		}
@@ -253,6 +262,17 @@ func (l *Lock) releaseName(ctx context.Context, name string) (bool, error) {
 			sleep(ctx, pause(l.options.TTL))
 		}
 	}
+}
+
+// sendRelease sends a release once; tells also whether it was sent.
+func (l *Lock) sendRelease(ctx context.Context, name string) (reply any, wasSent bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.patience())
+	defer cancel()
+	if err := l.connect(ctx); err != nil {
+		return nil, false, err
+	}
+	reply, err = l.call(ctx, "LOCK.RELEASE", name, l.options.Owner)
+	return reply, true, err
 }
 
 // isBelieved tells whether the lock is neither known to be lost nor beyond its time.
@@ -269,6 +289,10 @@ func (l *Lock) call(ctx context.Context, words ...any) (any, error) {
 	}
 	reply, err := do(ctx, l.conn, words)
 	if err != nil && !isReply(err) {
+		if l.isKnown && isTimeout(err) { // its end might end the session, which the next connection takes over
+			l.stuck = append(l.stuck, l.conn)
+			l.conn, l.isKnown = nil, false
+		}
 		l.close()
 	}
 	return reply, err
@@ -291,6 +315,13 @@ func (l *Lock) close() {
 		l.conn.Close()
 		l.conn, l.isKnown = nil, false
 	}
+}
+
+func (l *Lock) closeStuck() {
+	for _, conn := range l.stuck {
+		conn.Close()
+	}
+	l.stuck = nil
 }
 
 // grant notes the fences.
@@ -365,7 +396,7 @@ func (l *Lock) keep() {
 
 // isBroken looks at the connection of a session, which has to be made again before its grace is over.
 func (l *Lock) isBroken() bool {
-	ctx, cancel := context.WithDeadline(context.Background(), l.renewAt)
+	ctx, cancel := l.inTime()
 	defer cancel()
 	_, err := l.call(ctx, "PING")
 	return err != nil && !isReply(err)
@@ -374,7 +405,7 @@ func (l *Lock) isBroken() bool {
 // renew renews each name; if one is not held any more, the lock is lost for a reason.
 func (l *Lock) renew(reason string) {
 	// Not only while the lock is held: an answer that is not read breaks the connection, and a session with it.
-	ctx, cancel := context.WithDeadline(context.Background(), l.validUntil)
+	ctx, cancel := l.inTime()
 	defer cancel()
 	since, wasKnown := time.Now(), l.isKnown
 	isHeld, err := l.resume(ctx)
@@ -399,8 +430,21 @@ func (l *Lock) renew(reason string) {
 		l.lose(reason)
 	default:
 		l.hold(since)
+		l.closeStuck()
 	}
 }
+
+// inTime returns the context of what is sent for a lock that is held: it leaves time for another connection.
+func (l *Lock) inTime() (context.Context, context.CancelFunc) {
+	until := time.Now().Add(l.patience())
+	if l.validUntil.Before(until) {
+		until = l.validUntil
+	}
+	return context.WithDeadline(context.Background(), until)
+}
+
+// patience is for how long a reply is waited for, before the connection counts as stuck.
+func (l *Lock) patience() time.Duration { return l.options.TTL / parts }
 
 // resume has the server move the lock to a new connection, before anything else is sent for it. It returns whether the
 // lock may still be held. Locks of the same owner would move as well, away from connections that are well; see bind.
@@ -457,7 +501,7 @@ func pause(ttl time.Duration) time.Duration {
 func (l *Lock) hold(since time.Time) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	l.validUntil, l.renewAt = since.Add(l.options.TTL), since.Add(l.options.TTL/3)
+	l.validUntil, l.renewAt = since.Add(l.options.TTL), since.Add(l.patience())
 	l.deadline.Reset(time.Until(l.validUntil))
 }
 

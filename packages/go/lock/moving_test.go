@@ -10,15 +10,17 @@ import (
 	"keylatch/lock"
 )
 
-// moving is a client of a server whose address changes; connections to the former one end with it.
+// moving is a client of a server whose address changes; connections to the former one end with it. Connections can be
+// stuck: they pass nothing on any more, except their end.
 type moving struct {
 	mutex    sync.Mutex
 	listener net.Listener
-	sockets  []net.Conn
+	sockets  []net.Conn // of a client, and then of the server
+	stuck    map[net.Conn]bool
 }
 
 func newMoving(t *testing.T) *moving {
-	m := &moving{}
+	m := &moving{stuck: map[net.Conn]bool{}}
 	m.listen()
 	t.Cleanup(m.close)
 	return m
@@ -46,14 +48,42 @@ func (m *moving) listen() {
 			m.sockets = append(m.sockets, client, server)
 			m.mutex.Unlock()
 			for _, ends := range [][2]net.Conn{{client, server}, {server, client}} {
-				go func(from, to net.Conn) {
-					io.Copy(to, from)
-					from.Close()
-					to.Close()
-				}(ends[0], ends[1])
+				go m.pass(ends[0], ends[1])
 			}
 		}
 	}()
+}
+
+func (m *moving) pass(from, to net.Conn) {
+	defer from.Close()
+	defer to.Close()
+	received := make([]byte, 1<<16)
+	for {
+		length, err := from.Read(received)
+		if err != nil {
+			return
+		}
+		m.mutex.Lock()
+		isStuck := m.stuck[from]
+		m.mutex.Unlock()
+		if isStuck {
+			continue
+		}
+		if _, err := to.Write(received[:length]); err != nil {
+			return
+		}
+	}
+}
+
+// stall makes the open connections stuck, in one direction or both.
+func (m *moving) stall(repliesOnly bool) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	for at, socket := range m.sockets {
+		if at%2 == 1 || !repliesOnly {
+			m.stuck[socket] = true
+		}
+	}
 }
 
 func (m *moving) close() {
@@ -65,8 +95,13 @@ func (m *moving) close() {
 	}
 }
 
-func (m *moving) move() {
-	m.close()
+func (m *moving) move(isStuck bool) {
+	if isStuck {
+		m.stall(false)
+		m.listener.Close()
+	} else {
+		m.close()
+	}
 	m.listen()
 }
 
