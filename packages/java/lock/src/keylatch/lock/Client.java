@@ -18,7 +18,10 @@ public interface Client {
      */
     Subscription subscribe(List<String> channels, BiConsumer<String, String> heard) throws IOException;
 
-    /** A connection. It has to be the same for all its calls, because a session is bound to it. */
+    /**
+     * A connection. It has to be the same for all its calls, because a session is bound to it. They come from several
+     * threads, one after the other.
+     */
     interface Connection extends AutoCloseable {
         /**
          * Sends a command and returns its reply: null, a Long, or a List, also of strings, which are only counted;

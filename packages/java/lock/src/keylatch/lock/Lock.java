@@ -2,6 +2,7 @@ package keylatch.lock;
 
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -16,6 +17,7 @@ import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 
 /**
@@ -46,6 +48,8 @@ public final class Lock implements AutoCloseable {
     private final Thread keeper;
     private volatile Client.Connection connection; // of the keeper, and then of who releases; null when it is broken
     private boolean isKnown; // the server has bound the lock to that connection
+    private final List<Client.Connection> stuck = new ArrayList<>(); // closed when another one has the lock
+    private Long answerBy; // when the connection counts as stuck; null for never
     private volatile Object waitingId;
     private volatile boolean hasLeft;
     private Client.Subscription subscription;
@@ -138,16 +142,16 @@ public final class Lock implements AutoCloseable {
         if (!end()) return false;
         awaitKeeper();
         boolean isLost = reason() != null;
-        long left = isLost ? LEAVE_NANOS : validUntil - System.nanoTime(); // then it has expired
-        Future<?> limit = TIMER.scheduleWithFixedDelay(this::interruptCall, left, LEAVE_NANOS, TimeUnit.NANOSECONDS);
+        long now = System.nanoTime();
+        long left = isLost ? LEAVE_NANOS : Math.max(validUntil - now, pauseNanos()); // then it has expired
         try {
-            return (!isLost || names.size() > 1) && giveBack() && !isLost;
+            return (!isLost || names.size() > 1) && giveBack(now + left) && !isLost;
         } catch (IOException | LockException.Refused error) {
             if (isLost) return false; // nobody waits for the end of what is lost
             throw error;
         } finally {
-            limit.cancel(false);
             drop();
+            closeStuck();
             lost.cancel(false);
         }
     }
@@ -182,6 +186,7 @@ public final class Lock implements AutoCloseable {
             drop();
         } finally {
             if (subscription != null) subscription.close();
+            closeStuck();
         }
     }
 
@@ -192,11 +197,13 @@ public final class Lock implements AutoCloseable {
         long reached = System.nanoTime();
         for (int breaks = 1; ; breaks++) {
             try {
-                if (connection == null) connection = client.connect();
+                Long left = options.answerNanos(System.nanoTime() - began);
+                answerBy = left == null ? null : System.nanoTime() + left;
+                connectIfNeeded();
                 reached = System.nanoTime();
                 if (isOver()) throw new IOException("nobody waits for the lock any more");
                 waitingId = id();
-                Object reply = connection.call(options.acquire(names, Duration.ofNanos(System.nanoTime() - began)));
+                Object reply = call(options.acquire(names, Duration.ofNanos(System.nanoTime() - began)));
                 if (reply == null) throw new LockException.NotAcquired(joined());
                 isKnown = true;
                 return reply;
@@ -225,7 +232,7 @@ public final class Lock implements AutoCloseable {
 
     private Object id() throws IOException {
         try {
-            return connection.call(List.of("CLIENT", "ID"));
+            return call(List.of("CLIENT", "ID"));
         } catch (LockException.Refused refused) {
             return null;
         }
@@ -290,6 +297,7 @@ public final class Lock implements AutoCloseable {
 
     /** Looks at the connection of a session, which has to be made again before its grace is over. */
     private boolean isBroken() {
+        answerInTime(validUntil);
         try {
             call(List.of("PING"));
             return false;
@@ -304,9 +312,14 @@ public final class Lock implements AutoCloseable {
     private void renew(String why) {
         long since = System.nanoTime();
         boolean wasKnown = isKnown;
+        answerInTime(validUntil);
         try {
-            if (resume() && isRenewed() && bind()) hold(since);
-            else lose(options.isSession() && !isKnown ? "disconnected" : why);
+            if (resume() && isRenewed() && bind()) {
+                hold(since);
+                closeStuck();
+            } else {
+                lose(options.isSession() && !isKnown ? "disconnected" : why);
+            }
         } catch (IOException broken) {
             later(wasKnown ? 0 : pauseNanos());
         } catch (LockException.Refused refused) {
@@ -356,16 +369,36 @@ public final class Lock implements AutoCloseable {
     /** Sends a command over the lock's connection, which is opened and closed as need be. */
     private Object call(List<String> words) throws IOException {
         connectIfNeeded();
+        Client.Connection used = connection;
         try {
-            return connection.call(words);
+            return inTime(() -> used.call(words), late -> {});
         } catch (IOException broken) {
+            if (isKnown && broken instanceof Calls.Stuck) { // its end might end the session
+                stuck.add(used);
+                connection = null;
+            }
             drop();
             throw broken;
         }
     }
 
     private void connectIfNeeded() throws IOException {
-        if (connection == null) connection = client.connect();
+        if (connection == null) connection = inTime(client::connect, Client.Connection::close);
+    }
+
+    private <T> T inTime(Calls.Call<T> call, Consumer<T> late) throws IOException {
+        return answerBy == null ? call.run() : Calls.within(answerBy - System.nanoTime(), call, late);
+    }
+
+    /** Limits what follows, by a time at the latest, so that another connection can be tried before that. */
+    private void answerInTime(long limit) {
+        long now = System.nanoTime();
+        answerBy = now + Math.min(options.patienceNanos(), limit - now);
+    }
+
+    private void closeStuck() {
+        stuck.forEach(Client.Connection::close);
+        stuck.clear();
     }
 
     private void drop() {
@@ -376,9 +409,9 @@ public final class Lock implements AutoCloseable {
     }
 
     /** Releases each name; returns whether all were held. */
-    private boolean giveBack() throws IOException {
+    private boolean giveBack(long limit) throws IOException {
         boolean all = true;
-        for (String name : names) all &= giveBack(name);
+        for (String name : names) all &= giveBack(name, limit);
         return all;
     }
 
@@ -386,11 +419,12 @@ public final class Lock implements AutoCloseable {
      * Releases a lock; returns whether it was held. A lock that is gone may have gone by a release whose reply is lost,
      * which is no loss if the lock was held when that was sent.
      */
-    private boolean giveBack(String name) throws IOException {
+    private boolean giveBack(String name, long limit) throws IOException {
         boolean isUnanswered = false;
         for (int attempt = 1; ; attempt++) {
             boolean wasHeld = isBelieved();
             boolean wasSent = false;
+            answerInTime(limit);
             try {
                 connectIfNeeded();
                 wasSent = true;
@@ -410,7 +444,7 @@ public final class Lock implements AutoCloseable {
 
     private void giveBackIfPossible() {
         try {
-            giveBack();
+            giveBack(System.nanoTime() + LEAVE_NANOS);
         } catch (IOException | LockException.Refused error) {
             // Then it expires.
         }
@@ -422,7 +456,7 @@ public final class Lock implements AutoCloseable {
         if (deadline != null) deadline.cancel(false);
         if (released || reason != null) return;
         validUntil = since + options.ttlNanos();
-        renewAt = since + options.ttlNanos() / 3;
+        renewAt = since + options.patienceNanos();
         deadline = TIMER.schedule(this::expire, validUntil - System.nanoTime(), TimeUnit.NANOSECONDS);
     }
 
@@ -444,7 +478,7 @@ public final class Lock implements AutoCloseable {
     }
 
     private void lose(String why) {
-        Client.Connection stuck = connection; // the keeper may wait for a reply that never comes
+        Client.Connection used = connection; // the keeper may wait for a reply that never comes
         synchronized (this) {
             if (released || reason != null) return;
             reason = why;
@@ -452,7 +486,7 @@ public final class Lock implements AutoCloseable {
         asked.add(why); // wakes the keeper
         CompletableFuture.runAsync(() -> {
             lost.complete(why);
-            if (stuck != null) stuck.close();
+            if (used != null) used.close();
         });
     }
 

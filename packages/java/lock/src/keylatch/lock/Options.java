@@ -8,6 +8,9 @@ import java.util.UUID;
 
 /** How a lock is to be held. Those of a new object are for an exclusive lock that is waited for as long as it takes. */
 public final class Options {
+    /** The parts of a TTL: it is renewed after one, and no reply is waited for longer than another. */
+    private static final int PARTS = 3;
+
     private Duration ttl = Duration.ofSeconds(30);
     private Duration wait;
     private boolean shared;
@@ -93,6 +96,16 @@ public final class Options {
 
     long ttlNanos() {
         return ttl.toNanos();
+    }
+
+    /** For how long a reply is waited for, before the connection counts as stuck. */
+    long patienceNanos() {
+        return ttl.toNanos() / PARTS;
+    }
+
+    /** For how long the lock is waited for, and the reply to that; null for ever. */
+    Long answerNanos(long waited) {
+        return wait == null ? null : Math.max(0, wait.toNanos() - waited) + patienceNanos();
     }
 
     boolean isShared() {

@@ -5,12 +5,18 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 
-/** An address of a server that changes; connections to the former one end with it. */
+/**
+ * An address of a server that changes; connections to the former one end with it. Connections can be stuck: they pass
+ * nothing on any more, except their end.
+ */
 final class Moving implements AutoCloseable {
     private final Server server;
-    private final List<Socket> sockets = new CopyOnWriteArrayList<>();
+    private final List<Socket> sockets = new CopyOnWriteArrayList<>(); // of a client, and then of the server
+    private final Set<Socket> stuck = ConcurrentHashMap.newKeySet();
     private volatile ServerSocket listener;
 
     Moving(Server server) throws IOException {
@@ -23,9 +29,19 @@ final class Moving implements AutoCloseable {
         return new Server("127.0.0.1", () -> listener.getLocalPort());
     }
 
-    void move() throws IOException {
-        close();
+    void move(boolean isStuck) throws IOException {
+        if (isStuck) {
+            stall(false);
+            listener.close();
+        } else close();
         listen();
+    }
+
+    /** Makes the open connections stuck, in one direction or both. */
+    void stall(boolean repliesOnly) {
+        for (int at = 0; at < sockets.size(); at++) {
+            if (at % 2 == 1 || !repliesOnly) stuck.add(sockets.get(at));
+        }
     }
 
     @Override
@@ -48,9 +64,12 @@ final class Moving implements AutoCloseable {
         });
     }
 
-    private static void pass(Socket from, Socket to) throws IOException {
+    private void pass(Socket from, Socket to) throws IOException {
+        byte[] received = new byte[1 << 16];
         try (from; to) {
-            from.getInputStream().transferTo(to.getOutputStream());
+            for (int length; (length = from.getInputStream().read(received)) >= 0; ) {
+                if (!stuck.contains(from)) to.getOutputStream().write(received, 0, length);
+            }
         }
     }
 

@@ -33,7 +33,7 @@ final class Scenario {
     private final Map<String, CompletableFuture<Outcome>> waiting = new HashMap<>();
     private final Set<Object> killed = new HashSet<>();
 
-    /** A scenario in which the server moves, or none. */
+    /** A scenario in which the server moves, or connections to it are stuck, or neither. */
     Scenario(Server server, Server.Resp admin, Moving moving) {
         this.server = moving == null ? server : moving.client();
         this.admin = admin;
@@ -64,7 +64,8 @@ final class Scenario {
             case "command" -> command((List<?>) argument, step);
             case "info" -> until(() -> shows(admin.info((String) argument), (Map<?, ?>) step.get("has")));
             case "cut" -> cut(admin.info((String) argument), (Long) step.get("waiter"));
-            case "failover" -> failover(admin.info((String) argument));
+            case "failover" -> failover(admin.info((String) argument), step.containsKey("stuck"));
+            case "stall" -> stall(admin.info((String) argument), step.containsKey("replies"));
             case "resumes" -> until(() -> isBack(admin.info((String) argument)));
             default -> throw new AssertionError("an unknown step");
         }
@@ -197,10 +198,16 @@ final class Scenario {
         check(Long.valueOf(1).equals(admin.call("CLIENT", "KILL", "ID", client)), "a client");
     }
 
-    private void failover(Map<String, Object> info) throws IOException {
+    private void failover(Map<String, Object> info, boolean isStuck) throws IOException {
         killed.addAll(clients(info, "holders"));
         killed.addAll(clients(info, "waiters"));
-        moving.move();
+        moving.move(isStuck);
+    }
+
+    private void stall(Map<String, Object> info, boolean repliesOnly) {
+        killed.addAll(clients(info, "holders"));
+        killed.addAll(clients(info, "waiters"));
+        moving.stall(repliesOnly);
     }
 
     private boolean isBack(Map<String, Object> info) {
