@@ -37,6 +37,10 @@ export class Unsupported extends Error {
   name = 'Unsupported';
 }
 
+/** A reply has not come in time. */
+class Stuck extends Error {}
+
+const PARTS = 3; // of a TTL: it is renewed after one, and no reply is waited for longer than another
 const QUIT_MS = 1000; // for a server that does not answer
 const RELEASE_MS = 2000; // for the release of what is lost, or was perhaps never granted
 const RELEASES = 3; // how often a release is sent that is not answered
@@ -47,9 +51,23 @@ const call = (client, words) =>
   isIoredis(client) ? client.call(...words.map(String)) : client.sendCommand(words.map(String));
 const close = (client) => isIoredis(client) ? client.disconnect() : client.isOpen && client.destroy();
 
+/** Waits until a time of `performance.now()`, and no longer: what comes after that is not looked at. */
+async function inTime(by, promise) {
+  if (by === Infinity) return promise;
+  const over = new AbortController();
+  const ms = Math.min(Math.max(0, by - performance.now()), 2 ** 31 - 1); // more is nothing to a timer
+  const late = sleep(ms, undefined, { signal: over.signal }).then(() => { throw new Stuck('no reply about a lock'); });
+  for (const each of [promise, late]) each.catch(() => {});
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    over.abort();
+  }
+}
+
 /** Connects once more for one lock alone, which may wait for as long as it has to. Tells also when the connection
  *  breaks; the client does not connect again by itself, since the first command after that has to be one of this module. */
-async function connect(client) {
+async function connect(client, by) {
   const ofIoredis = { lazyConnect: true, maxRetriesPerRequest: null, commandTimeout: undefined, retryStrategy: null };
   const own = isIoredis(client)
     ? client.duplicate(ofIoredis)
@@ -57,7 +75,7 @@ async function connect(client) {
   own.on('error', () => {}); // a call that fails says so itself
   const broken = new Promise((resolve) => ['error', 'end'].forEach((event) => own.once(event, resolve)));
   try {
-    await own.connect();
+    await inTime(by, own.connect());
   } catch (error) {
     close(own);
     throw error;
@@ -65,21 +83,17 @@ async function connect(client) {
   return { own, broken };
 }
 
-/** Sends commands over the client, for a limited time; tells also whether its connection broke meanwhile. ioredis sends
+/** Sends commands over a client, for a limited time; tells also whether its connection broke meanwhile. ioredis sends
  *  a command again then, of which only the reply was lost. */
-async function send(client, commands, ms) {
+async function send(client, commands, by) {
   let isBroken = false;
   const broke = () => { isBroken = true; };
   const events = ['close', 'reconnecting', 'end'];
   events.forEach((event) => client.on(event, broke));
-  const over = new AbortController();
-  const late = sleep(ms, undefined, { signal: over.signal }).then(() => { throw new Error('no reply to a release'); });
   try {
-    const replies = await Promise.race([Promise.all(commands.map((words) => call(client, words))), late]);
+    const replies = await inTime(by, Promise.all(commands.map((words) => call(client, words))));
     return { replies, isBroken };
   } finally {
-    late.catch(() => {});
-    over.abort();
     events.forEach((event) => client.off(event, broke));
   }
 }
@@ -133,6 +147,8 @@ export class Lock {
   #own; // the connection that waited, which the session is bound to and which is told of the loss; until it is broken
   #broken; // when it breaks
   #isAway = false; // its session is not resumed yet
+  #isReconnecting = false;
+  #isStuck = false; // the client has not answered yet what was asked in time
   #ttl;
   #onLost;
   #abort = new AbortController();
@@ -154,7 +170,7 @@ export class Lock {
     const asked = [...words(of), ...meta === undefined ? [] : ['META', meta]];
     lock.#session = session;
     lock.#words = () => words(undefined); // the size of a semaphore may be another by then
-    await lock.#connect();
+    await lock.#connect(Infinity);
     try {
       const granted = await lock.#wait(asked, wait, signal);
       if (granted === null) signal?.throwIfAborted();
@@ -162,7 +178,10 @@ export class Lock {
       [granted].flat().forEach((fence, at) => lock.fences.set(lock.#keys[at], Number(fence)));
       lock.fence = Math.max(...lock.fences.values());
       lock.#held(performance.now());
-      await lock.#listen();
+      await lock.#listen(lock.#by()).catch((error) => {
+        if (!(error instanceof Stuck)) throw error;
+        return lock.#reconnect();
+      });
       await lock.#renew();
       return lock;
     } catch (error) {
@@ -226,13 +245,21 @@ export class Lock {
     const releases = this.#keys.map((key) => ['LOCK.RELEASE', key, this.token]);
     for (let attempt = 1, isUnanswered = false; ; attempt += 1) {
       const wasHeld = !this.lost && performance.now() < this.#validUntil;
+      const by = Math.min(limit, performance.now() + this.#ttl / PARTS);
+      let wasSent = false;
+      let another; // for what cannot be sent over the client
       try {
-        const { replies, isBroken } = await send(this.#client, releases, limit - performance.now());
+        if (this.#isStuck) another = (await connect(this.#client, by)).own;
+        wasSent = true;
+        const { replies, isBroken } = await send(another ?? this.#client, releases, by);
         return replies.every(Number) || isUnanswered || isBroken && wasHeld;
       } catch (error) {
         if (isReply(error) || attempt === RELEASES || performance.now() >= limit) throw error;
-        isUnanswered ||= wasHeld;
+        isUnanswered ||= wasSent && wasHeld;
+        this.#isStuck ||= error instanceof Stuck;
         if (attempt > 1) await sleep(this.#pause());
+      } finally {
+        if (another) close(another);
       }
     }
   }
@@ -243,8 +270,8 @@ export class Lock {
     return false;
   }
 
-  async #connect() {
-    const { own, broken } = await connect(this.#client);
+  async #connect(by) {
+    const { own, broken } = await connect(this.#client, by);
     this.#own = own;
     this.#broken = broken;
   }
@@ -256,11 +283,12 @@ export class Lock {
     const waited = () => performance.now() - began;
     for (let breaks = 1, reached = began; ; breaks += 1) {
       try {
-        if (breaks > 1) await this.#connect();
+        const by = performance.now() + Math.max(0, wait - waited()) + this.#ttl / PARTS;
+        if (breaks > 1) await this.#connect(by);
         reached = performance.now();
         const left = wait - waited();
         const block = left === Infinity ? ['BLOCK', 0] : left >= 1 ? ['BLOCK', Math.floor(left)] : [];
-        return await this.#ask([...words, ...block], signal);
+        return await inTime(by, this.#ask([...words, ...block], signal));
       } catch (error) {
         if (isReply(error) || signal?.aborted) throw error; // an error of the server is final
         close(this.#own);
@@ -296,7 +324,7 @@ export class Lock {
   }
 
   /** Listens for the loss. What was lost before that, the renewal finds. */
-  async #listen() {
+  async #listen(by) {
     const told = (message, channel) => {
       const [reason, fence] = String(message).split(' ');
       if (Number(fence) !== this.fences.get(channel.slice('__lock__:'.length))) return;
@@ -304,30 +332,46 @@ export class Lock {
       if (this.#shared) this.#renew(reason);
       else this.#lose(reason);
     };
-    await subscribe(this.#own, this.#keys.map((key) => `__lock__:${key}`), told);
     const own = this.#own;
-    this.#broken.then(() => this.#reconnect(own));
+    await inTime(by, subscribe(own, this.#keys.map((key) => `__lock__:${key}`), told));
+    this.#broken.then(() => own === this.#own && this.#reconnect());
   }
 
-  /** Connects again, and has the server move the lock there, until its time is over. */
-  async #reconnect(own) {
+  /** Connects again, and has the server move the lock there, until its time is over. The former connection may be stuck:
+   *  its end might end the session, so it is closed when that has moved. */
+  async #reconnect() {
+    if (this.#isReconnecting) return;
+    const former = this.#own;
+    this.#isReconnecting = true;
     this.#isAway = this.#session;
     for (let pause = 0; !this.#isOver; pause = this.#pause()) {
-      close(own);
       if (pause) await sleep(pause);
-      try {
-        await this.#connect();
-        own = this.#own;
-        if (this.#isOver) return close(own);
-        if (!await this.#resume()) return this.#lose('disconnected');
-        this.#isAway = false;
-        await this.#listen();
-        return await this.#renew();
-      } catch {
-        // It says nothing of the lock: the next may be answered.
-      }
+      if (await this.#move(this.#by())) break;
+      if (this.#own !== former) close(this.#own);
     }
-    close(own);
+    this.#isReconnecting = false;
+    await this.#released?.catch(() => {}); // else the end of the session would come before the release
+    close(former);
+    if (this.#isOver) close(this.#own);
+    else if (!this.#isStuck) await this.#renew();
+  }
+
+  /** Moves the lock to a new connection; tells whether that has succeeded, or the lock is lost. */
+  async #move(by) {
+    try {
+      await this.#connect(by);
+      if (this.#isOver) return true;
+      if (!await inTime(by, this.#resume())) {
+        this.#lose('disconnected');
+        return true;
+      }
+      this.#isAway = false;
+      if (this.#isStuck) await this.#renewOver(this.#own, by, 'expired');
+      if (!this.#isOver) await this.#listen(by);
+      return true;
+    } catch {
+      return false; // it says nothing of the lock: the next may be answered
+    }
   }
 
   /** Has the server move the lock to a new connection, before anything else is sent for it. Tells whether it may still
@@ -364,17 +408,37 @@ export class Lock {
     return Math.min(100, this.#ttl / 10);
   }
 
+  /** When the connection counts as stuck over which something is sent now. */
+  #by() {
+    return Math.min(performance.now() + this.#ttl / PARTS, this.#validUntil);
+  }
+
+  /** Renews the lock over the client, or over another connection if that is stuck. */
   async #renew(reason = 'expired') {
     if (this.#isOver || this.#isAway) return;
-    const since = performance.now();
-    const renew = (key) => call(this.#client, ['LOCK.RENEW', key, this.token, 'PX', this.#ttl]);
     try {
-      const fences = await Promise.all(this.#keys.map(renew));
-      if (this.#keys.every((key, at) => Number(fences[at]) === this.fences.get(key))) this.#held(since);
-      else this.#lose(reason);
-    } catch {
-      if (!this.#isOver) this.#later(this.#pause(), () => this.#renew(reason));
+      if (!this.#isStuck) return await this.#renewOver(this.#client, this.#by(), reason);
+    } catch (error) {
+      if (this.#isOver) return;
+      if (!(error instanceof Stuck)) return this.#later(this.#pause(), () => this.#renew(reason));
     }
+    await this.#reconnect();
+  }
+
+  async #renewOver(client, by, reason) {
+    const since = performance.now();
+    const renew = (key) => call(client, ['LOCK.RENEW', key, this.token, 'PX', this.#ttl]);
+    const asked = Promise.all(this.#keys.map(renew));
+    const fences = await inTime(by, asked).catch((error) => {
+      if (error instanceof Stuck && client === this.#client) {
+        this.#isStuck = true;
+        const answered = () => { this.#isStuck = false; };
+        asked.then(answered, answered);
+      }
+      throw error;
+    });
+    if (this.#keys.every((key, at) => Number(fences[at]) === this.fences.get(key))) this.#held(since);
+    else this.#lose(reason);
   }
 
   /** Notes that the server held the lock for this client at a time, with its whole TTL to come. */
@@ -382,7 +446,7 @@ export class Lock {
     if (this.#isOver) return;
     this.#stop();
     this.#validUntil = since + this.#ttl;
-    this.#later(this.#ttl / 3 - (performance.now() - since), () => this.#renew());
+    this.#later(this.#ttl / PARTS - (performance.now() - since), () => this.#renew());
     this.#later(this.#validUntil - performance.now(), () => this.#lose('expired'));
   }
 

@@ -12,9 +12,9 @@ export const url = `redis://${host}:${port}`;
 
 /** Connects each of the clients that the helper works with. */
 export const connect = {
-  'node-redis, RESP2': () => createClient({ url, RESP: 2 }).on('error', () => {}).connect(),
-  'node-redis, RESP3': () => createClient({ url, RESP: 3 }).on('error', () => {}).connect(),
-  ioredis: async () => new Redis(url),
+  'node-redis, RESP2': (to = url) => createClient({ url: to, RESP: 2 }).on('error', () => {}).connect(),
+  'node-redis, RESP3': (to = url) => createClient({ url: to, RESP: 3 }).on('error', () => {}).connect(),
+  ioredis: async (to = url) => new Redis(to),
 };
 
 /** Waits until a condition holds, and returns what it gave. */
@@ -28,16 +28,19 @@ export async function until(condition) {
   }
 }
 
-/** An address of the server that changes, as a Sentinel tells it; connections to the former one end with it. */
+/** An address of the server that changes, as a Sentinel tells it; connections to the former one end with it. Connections
+ *  can be stuck: they pass nothing on any more, except their end. */
 export class Moving {
-  #sockets = [];
+  #sockets = []; // of a client, and then of the server
+  #stuck = new Set();
 
   async listen() {
     this.#listener = net.createServer((client) => {
       const server = net.connect(Number(port), host);
       for (const [from, to] of [[client, server], [server, client]]) {
         this.#sockets.push(from);
-        from.on('error', () => {}).on('close', () => to.destroy()).pipe(to);
+        from.on('error', () => {}).on('close', () => to.destroy());
+        from.on('data', (received) => this.#stuck.has(from) || to.write(received));
       }
     });
     await new Promise((resolve) => this.#listener.listen(0, '127.0.0.1', resolve));
@@ -46,13 +49,23 @@ export class Moving {
 
   #listener;
 
+  /** Makes the open connections stuck, in one direction or both. */
+  stall(repliesOnly) {
+    this.#sockets.filter((_, at) => at % 2 || !repliesOnly).forEach((socket) => this.#stuck.add(socket));
+  }
+
   close() {
     this.#listener.close();
     this.#sockets.splice(0).forEach((socket) => socket.destroy());
   }
 
-  async move() {
-    this.close();
+  async move(isStuck) {
+    if (isStuck) {
+      this.stall(false);
+      this.#listener.close();
+    } else {
+      this.close();
+    }
     await this.listen();
   }
 

@@ -114,10 +114,20 @@ class Run {
     assert.equal(await this.admin.call('CLIENT', 'KILL', 'ID', client), 1);
   }
 
-  async failover(name) {
+  async failover(name, { stuck = false }) {
+    await this.loseClients(name);
+    await this.moving.move(stuck);
+  }
+
+  async stall(name, { replies = false }) {
+    await this.loseClients(name);
+    this.moving.stall(replies);
+  }
+
+  /** Notes that those who hold a lock or wait for it need other connections. */
+  async loseClients(name) {
     const { holders, waiters } = await this.shown(name);
     [...holders, ...waiters].forEach((each) => this.killed.add(fields(each)['client-id']));
-    await this.moving.move();
   }
 
   async resumes(name) {
@@ -153,19 +163,21 @@ for (const [client, open] of Object.entries(connect)) {
       admin.disconnect();
       opened.destroy ? opened.destroy() : opened.disconnect();
     });
-    for (const { name, steps, moves } of scenarios) {
+    for (const { name, steps, moves, stalls, threads } of scenarios) {
+      if (threads) continue; // a lock knows none
       // node-redis has no client of Sentinel that has the interface of its others.
       if (moves && client !== 'ioredis') continue;
       test(name, { timeout: PATIENCE_MS }, async () => {
-        const moving = moves && new Moving();
+        const moving = moves || stalls ? new Moving() : undefined;
         await moving?.listen();
-        const run = new Run(admin, moving?.ioredis() ?? opened, moving);
+        const over = () => moves ? moving.ioredis() : open(`redis://127.0.0.1:${moving.port}`);
+        const run = new Run(admin, moving ? await over() : opened, moving);
         for (const step of steps) {
           const [verb] = Object.keys(step);
           await run[verb](step[verb], step);
         }
         assert.equal(run.waiting.size, 0);
-        if (moving) run.client.disconnect();
+        if (moving) run.client.destroy ? run.client.destroy() : run.client.disconnect();
         moving?.close();
       });
     }
