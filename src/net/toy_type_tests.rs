@@ -14,7 +14,7 @@ use crate::store::{Cx, Event, Origin};
 use tokio_util::codec::Decoder;
 
 /// A text that is not stored in its entry.
-const LONG: [u8; 100_000] = [b'l'; 100_000];
+static LONG: [u8; 100_000] = [b'l'; 100_000];
 
 struct Probe {
     server: Server,

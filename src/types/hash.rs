@@ -1,4 +1,4 @@
-//! Hashes.
+//! The formats of hashes, and their row in the table of data types.
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::shape::PayloadPart::{Bytes, Length, Repeat, Str};

@@ -1,4 +1,4 @@
-//! Lists.
+//! The formats of lists, and their row in the table of data types.
 //!
 //! A list is written as the nodes that it has in memory; a packed list is a single node.
 

@@ -1,4 +1,4 @@
-//! Sets.
+//! The formats of sets, and their row in the table of data types.
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::shape::PayloadPart::{Repeat, Str};

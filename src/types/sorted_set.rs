@@ -1,4 +1,4 @@
-//! Sorted sets.
+//! The formats of sorted sets, and their row in the table of data types.
 
 use std::borrow::Cow;
 

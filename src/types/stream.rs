@@ -1,4 +1,4 @@
-//! Streams, in payloads:
+//! The formats of streams, and their row in the table of data types. In payloads:
 //!
 //! ```text
 //! chunks: ID of the first entry as 16 bytes, listpack

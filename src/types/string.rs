@@ -1,4 +1,4 @@
-//! Strings.
+//! The formats of strings, and their row in the table of data types.
 //!
 //! keylatch has its own encodings of strings. It records the way in which a string was stored, on which Redis' encodings
 //! depend besides the bytes.
