@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use crate::harness::{Client, ReservedPort, wait_until};
 use crate::process::{Process, binary, text};
+use crate::signals::send;
 
 /// Server in the background with its own directory, killed when the test ends.
 struct Daemon {
@@ -46,7 +47,7 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         // The process may have exited already.
-        let _ = Command::new("kill").args(["-KILL", &self.pid.to_string()]).stderr(Stdio::null()).status();
+        send("KILL", self.pid.cast_signed());
     }
 }
 

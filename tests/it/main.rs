@@ -98,6 +98,8 @@ mod script_memory;
 #[cfg(feature = "binary")]
 mod secrets;
 mod sentinel;
+#[cfg(any(feature = "binary", feature = "etcd"))]
+mod signals;
 mod skipped;
 mod snapshots;
 #[cfg(feature = "binary")]

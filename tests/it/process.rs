@@ -12,6 +12,7 @@ use std::sync::mpsc::{self, Receiver};
 use tempfile::TempDir;
 
 use crate::harness::{Client, PATIENCE, ReservedPort, encode, give_up, wait_until};
+use crate::signals::send_to;
 
 /// Running server, killed when the test ends.
 pub(crate) struct Process {
@@ -88,8 +89,7 @@ impl Process {
     /// Sends a signal. When this returns after STOP, the process is stopped.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id();
-        let status = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status();
-        assert!(status.expect("kill runs").success());
+        send_to(name, id);
         if name == "STOP" {
             stop::wait_until_stopped(id);
         }

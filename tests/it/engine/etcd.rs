@@ -12,6 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 use tempfile::TempDir;
 
 use crate::harness::{PATIENCE, ReservedPort, wait_until};
+use crate::signals::send_to;
 use crate::skipped;
 
 const ETCD: &str = "etcd";
@@ -216,8 +217,7 @@ impl Node {
     /// Sends a signal to the process, if it exists.
     fn signal(&mut self, name: &str) {
         if let Some(process) = &self.process {
-            let status = Command::new("kill").args([&format!("-{name}"), process.number.trim()]).status();
-            assert!(status.expect("kill runs").success());
+            send_to(name, process.number.trim().parse().expect("the number of a process"));
             self.is_stopped = name == "STOP";
         }
     }

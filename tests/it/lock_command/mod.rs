@@ -13,6 +13,7 @@ use std::sync::mpsc::{self, Receiver};
 
 use crate::harness::{PATIENCE, TestServer, give_up, wait_until};
 use crate::process::{binary, text};
+use crate::signals::send_to;
 
 /// Script that reports that it runs, and ends with status 3 when it is told to.
 const UNTIL_TOLD: &str = "echo ready; read _; exit 3";
@@ -108,8 +109,7 @@ impl Running {
 
     /// Sends a signal.
     fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().expect("kill runs").success());
+        send_to(name, self.child.id());
     }
 
     /// Waits for its end, and the end of all processes that write to its standard output; returns the exit status, and

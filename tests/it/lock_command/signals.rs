@@ -5,13 +5,14 @@ use std::process::{Command, Stdio};
 use crate::harness::TestServer;
 use crate::lock_command::{DEFAULT_SIGNALS, FOREVER, Running, at, lines, next};
 use crate::process::binary;
+use crate::signals::send;
 
 /// Number of times that a signal is sent whose second delivery would show only now and then.
 const ROUNDS: usize = 10;
 
-fn kill(signal: &str, target: &str) {
-    let sent = Command::new("kill").args(["-s", signal, "--", target]).status();
-    assert!(sent.expect("kill runs").success(), "{signal} to {target}");
+/// Sends a signal to the process group of the program.
+fn send_to_group(signal: &str, running: &Running) {
+    assert!(send(signal, -running.child.id().cast_signed()), "{signal}");
 }
 
 #[test]
@@ -20,13 +21,13 @@ fn a_signal_to_the_process_group_reaches_the_command_once() {
     let script = format!("trap 'echo term' TERM; trap 'echo usr' USR1; trap 'echo hup; exit 5' HUP; {FOREVER}");
     let running = Running::ready(&at(&server), &["job"], &script);
     for _ in 0..ROUNDS {
-        kill("TERM", &format!("-{}", running.child.id()));
+        send_to_group("TERM", &running);
         assert_eq!(running.line(), "term");
         // The passed signal comes after the decision on the signal before it.
         running.signal("USR1");
         assert_eq!(running.line(), "usr");
     }
-    kill("HUP", &format!("-{}", running.child.id()));
+    send_to_group("HUP", &running);
     assert_eq!(running.line(), "hup");
     assert_eq!(running.end(), (Some(5), String::new()));
 }
@@ -45,7 +46,7 @@ fn a_signal_to_the_program_alone_reaches_a_command_on_a_terminal() {
         let told = next(&output);
         let program = told.trim_end().strip_prefix("at ").expect("the process that holds the lock");
         assert_eq!(next(&output).trim_end(), "ready");
-        kill(name, program);
+        assert!(send(name, program.parse().expect("the number of a process")));
         assert_eq!(next(&output).trim_end(), format!("got {name}"));
         assert_eq!(terminal.wait().expect("it ends").code(), Some(5));
     }
@@ -57,6 +58,6 @@ fn a_command_in_a_group_of_its_own_is_passed_what_the_group_of_the_program_gets(
     let script = format!("setsid -w sh -c \"trap 'echo term; exit 5' TERM; {FOREVER}\"");
     let running = Running::start(&at(&server), &["job", "--", "sh", "-c", &format!("exec {script}")]);
     assert_eq!(running.line(), "ready");
-    kill("TERM", &format!("-{}", running.child.id()));
+    send_to_group("TERM", &running);
     assert_eq!(running.end().0, Some(5));
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
 use crate::process::{Process, binary};
+use crate::signals::send_to;
 
 #[test]
 fn standard_output_has_one_line_of_json_and_the_log_goes_elsewhere_where_a_program_waits_for_it() {
@@ -25,8 +26,7 @@ fn standard_output_has_one_line_of_json_and_the_log_goes_elsewhere_where_a_progr
         while !is_told && !first.contains("Ready to accept connections unix") {
             assert!(out.read_line(&mut first).expect("text") > 0, "{first}");
         }
-        let ended = Command::new("kill").arg(child.id().to_string()).status().expect("kill runs");
-        assert!(ended.success());
+        send_to("TERM", child.id());
         let (mut rest, mut log) = (String::new(), String::new());
         out.read_to_string(&mut rest).expect("text");
         child.stderr.take().expect("a pipe").read_to_string(&mut log).expect("text");
