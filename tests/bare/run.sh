@@ -16,7 +16,8 @@ root=${1:-$(mktemp -d)}/root
 server=
 end() {
     [ -z "$server" ] || kill "$server" 2>/dev/null || true
-    umount "$root/proc" "$root/dev" 2>/dev/null || true
+    umount "$root/proc" 2>/dev/null || true
+    umount --recursive "$root/dev" 2>/dev/null || true
     rm -rf --one-file-system "$root"
 }
 trap end EXIT
@@ -25,7 +26,7 @@ suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 debootstrap --variant=minbase --include=ca-certificates,gcc,libc6-dev,make "$suite" "$root" >/dev/null
 cp /etc/resolv.conf "$root/etc/"
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" # with those that only this machine trusts
-mount --bind /dev "$root/dev"
+mount --rbind /dev "$root/dev" # with the pseudo terminals below it
 mount -t proc proc "$root/proc"
 mkdir "$root/toolchain" "$root/cargo"
 cp -a "$(rustc --print sysroot)/." "$root/toolchain"
