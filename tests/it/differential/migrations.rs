@@ -70,7 +70,7 @@ const REFUSALS: &str = r#"
     MIGRATE h 1 missing 0 100 AUTH secret
     MIGRATE h 1 missing 0 100 COPY AUTH2 user secret REPLACE AUTH x
     MIGRATE h 1 missing 0 100 AUTH2 user
-    CONFIG SET slowlog-log-slower-than 10000
+    CONFIG SET slowlog-log-slower-than -1
     SLOWLOG LEN
 "#;
 
