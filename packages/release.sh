@@ -91,7 +91,7 @@ tar --create --gzip --owner 0 --group 0 --directory packages/go --exclude '*_tes
     --file "$out/keylatch-lock-go-$version.tar.gz" lock
 
 echo "== the crates, built from the packed files"
-# In a copy, and the interpreter from its packed files, because no registry has it: cargo notes that in Cargo.lock.
+# In a copy, because cargo changes its Cargo.lock: no registry has the interpreter, which is taken from its packed files.
 mkdir "$work/source"
 git ls-files -z | xargs -0 cp --parents --target-directory "$work/source"
 (

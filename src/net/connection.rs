@@ -377,7 +377,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn finish_command(&mut self, mut rest: Box<dyn Continuation>) -> io::Result<bool> {
         let outcome = caught(pin!(self.run_rest(&mut *rest))).await;
         match outcome {
-            Ok(outcome) => outcome,
+            Ok(Ok(Some(Next::Delay(delayed)))) => {
+                drop(rest); // the client is not blocked any more, though its reply is yet to come
+                self.send_later(*delayed).await
+            }
+            Ok(next) => next.map(|next| next.is_some()),
             Err(panic) => {
                 self.abandon_soon(&mut *rest).await;
                 resume_unwind(panic)
@@ -385,8 +389,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Waits as the rest of a command demands, and executes its steps; returns whether the client is still connected.
-    async fn run_rest(&mut self, rest: &mut dyn Continuation) -> io::Result<bool> {
+    /// Waits as the rest of a command demands, and executes its steps; returns what remains to be done then, or `None`
+    /// if the client has disconnected.
+    async fn run_rest(&mut self, rest: &mut dyn Continuation) -> io::Result<Option<Next>> {
         loop {
             // When the client disconnects, what the command has left in the store is undone.
             let woken = match rest.wait() {
@@ -416,12 +421,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             let Ok(Some(woken)) = woken else {
                 self.abandon_soon(rest).await;
-                return woken.map(|_| false);
+                return woken.map(|_| None);
             };
-            match self.step(rest, woken) {
-                None => {}
-                Some(Next::Delay(delayed)) => return self.send_later(*delayed).await,
-                Some(_) => return Ok(true),
+            if let Some(next) = self.step(rest, woken) {
+                return Ok(Some(next));
             }
         }
     }

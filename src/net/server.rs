@@ -126,7 +126,8 @@ impl Server {
         let _ = LEFT.set(self.shared.namespace.clone()); // only the first server is of the program
     }
 
-    /// Stops gracefully: accepts no new connections, writes the pending replies and closes every connection.
+    /// Stops gracefully: accepts no new connections, writes the pending replies, for half a second at
+    /// most, and closes every connection.
     pub async fn shutdown(mut self) {
         self.namespace().begin_shutdown();
         self.shared.tasks.close();

@@ -58,7 +58,7 @@ pub struct Control {
     /// The start by the real clock, where the other clock can be moved.
     started_real_ms: AtomicU64,
     threshold_ms: AtomicU64,
-    /// True if the last script was ended before it had written.
+    /// True if a script was ended before it had written, until somebody asks.
     was_killed: AtomicBool,
     /// Set when the server stops: no script may continue.
     is_over: AtomicBool,
@@ -216,7 +216,7 @@ impl Control {
         }
     }
 
-    /// Returns true, once, if the last script was ended before it had written.
+    /// Returns true if a script was ended before it had written, since this was last called.
     pub(crate) fn take_killed(&self) -> bool {
         self.was_killed.swap(false, Relaxed)
     }

@@ -291,6 +291,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     let (caller, session) = call.connection()?;
     namespace.push.hub.leave(&caller.info, &mut session.subscriptions);
     call.take_pushed();
+    call.session()?.reads_replica = false;
     if call.session()?.replies == Replies::Off {
         call.session()?.replies = Replies::On; // a reply that CLIENT REPLY SKIP suppresses stays suppressed
     }

@@ -384,7 +384,7 @@ impl Core {
             self.number += 1;
             let Some(mut group) = self.stage(calls) else { return };
             if self.end_killed(&mut group) && group.members.is_empty() {
-                return self.advance();
+                return;
             }
             if !self.is_still_admitted(&mut group) {
                 calls = group.into_pending();
@@ -445,6 +445,7 @@ impl Core {
             self.queue.release(&*pending.keys);
             self.conclude(pending, ended, at);
         }
+        self.queue.hold(group.members.iter().flat_map(|(pending, _)| &*pending.keys)); // the same keys, most often
         any
     }
 

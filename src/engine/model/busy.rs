@@ -1,5 +1,4 @@
-//! Calls that are executed behind a script which keeps their process busy: who publishes something then is not told when they
-//! are settled.
+//! Calls behind a script that keeps their process busy: its end, and the end of their clients meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
@@ -89,4 +88,8 @@ fn a_killed_script_is_answered_at_once_and_the_call_behind_it_is_sent() {
     let reply = script.poll(&namespace).expect("it has its reply before the cluster has the other call");
     assert!(reply.starts_with("-ERR Script killed by user"), "{reply}");
     assert_eq!(last.poll(&namespace), None);
+    let mut next = ModelConnection::open(&namespace);
+    send(&mut next, &process, &["SET", "k", "next"]);
+    let (sent, _) = process.turn();
+    assert!(!sent.iter().any(|action| matches!(action, EngineAction::Commit(..))), "the key is not free: {sent:?}");
 }

@@ -19,7 +19,7 @@ use crate::store::{Cx, Origin};
 
 /// Time that a client being closed may take to read its last replies.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same once the server stops, which waits for every connection.
+/// The same once the server stops, which waits for every connection, also for one that is read from slowly.
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {

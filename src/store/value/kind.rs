@@ -9,7 +9,7 @@ pub struct WrongType;
 
 /// Passes the list of data types to a macro, which declares what follows from it. A line has the variant of [`Type`],
 /// the name, the type that implements [`DataType`], and the form of values that are not packed, if there is one. A line
-/// under `cfg` has none.
+/// with a `cfg` attribute must have no such form.
 macro_rules! data_types {
     ($declare:ident) => {
         $declare! {

@@ -104,7 +104,8 @@ fn a_replica_sends_a_client_that_follows_redirections_to_its_primary() {
     client.expect(&[("MULTI", "+OK"), ("GET k", &redirect)]);
     assert!(client.call("EXEC").starts_with("-EXECABORT"));
     client.expect(&[("READONLY", "+OK"), ("GET k", "$1 v"), ("SET k w", &redirect)]);
-    client.expect(&[("READWRITE", "+OK"), ("GET k", &redirect)]);
+    client.expect(&[("READWRITE", "+OK"), ("GET k", &redirect), ("READONLY", "+OK"), ("RESET", "+RESET")]);
+    client.expect(&[("GET k", &redirect)]);
     let refused = "-ERR This instance has cluster support disabled";
     replica.client().expect(&[("READONLY", refused), ("READWRITE", refused)]);
     client.expect(&[("REPLICAOF NO ONE", "+OK"), ("GET k", "$1 v"), ("SET k w", "+OK")]);
