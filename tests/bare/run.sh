@@ -2,8 +2,8 @@
 # Runs the two commands of the README in a bare Debian root: bare/run.sh [FOLDER]
 #
 # The root is made by debootstrap and has ca-certificates, gcc, libc6-dev and make; the Rust toolchain of this machine and the
-# certificates that it trusts are copied into it. It shows that the project needs nothing else. To be run as root, with port 6379 free; takes as long as a
-# release build and all tests, and 6 GB in FOLDER (a temporary one by default), which is removed at the end.
+# certificates that it trusts are copied into it. It shows that the project needs nothing else. To be run as root, with port 6379
+# free; takes as long as a release build and all tests, and 6 GB in FOLDER (a temporary one by default), which is removed at the end.
 set -euo pipefail
 [ "$(id -u)" = 0 ] || { echo "bare/run.sh has to be run as root" >&2; exit 2; }
 command -v debootstrap >/dev/null || { echo "bare/run.sh needs debootstrap" >&2; exit 2; }
