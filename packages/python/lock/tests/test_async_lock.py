@@ -277,6 +277,26 @@ async def test_a_task_that_waits_for_another_of_its_owner_gives_up_in_time_or_wh
     assert await (await asyncio.create_task(lock.acquire())).release()
 
 
+def test_the_next_task_of_an_owner_has_its_turn_when_a_release_has_ended_also_one_that_was_cancelled(server, moving):
+    async def run():
+        async with asyncio.timeout(PATIENCE_S), moving.client(redis.asyncio, asks=False) as client:
+            await client.ping()
+            lock = AsyncLock(client, "lock", ttl=3, owner="worker")
+            first = await lock.acquire()
+            moving.stall()
+            releasing = asyncio.create_task(first.release())
+            next_one = asyncio.create_task(lock.acquire())
+            await asyncio.sleep(0.01)
+            releasing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await releasing
+            second = await next_one
+            assert second.fence > first.fence  # else the same lock, which the first release would end
+            assert await second.release()
+
+    asyncio.run(run())
+
+
 @with_client
 async def test_a_task_that_was_refused_releases_nothing_of_another_one_with_the_same_object(server, client):
     lock = AsyncLock(client, "lock", wait=0)

@@ -81,13 +81,20 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
             return False
         if self.lost is None:
             self._keeper.cancel()
+        releasing = asyncio.ensure_future(self._give_back_and_close())
+        releasing.add_done_callback(self._end_release)  # not before: until then it may release what another turn gets
+        return await asyncio.shield(releasing)
+
+    async def _give_back_and_close(self) -> bool:
         try:
-            return await asyncio.shield(self._give_back())
+            return await self._give_back()
         finally:
-            self._is_released = True
-            self._end_turn()
             await self._connection.disconnect(nowait=True)
             await self._close_stuck()
+
+    def _end_release(self, releasing: asyncio.Future[bool]) -> None:
+        self._is_released = True
+        self._end_turn()
 
     async def _acquire_in_turn(self) -> bool:
         began, is_turn, is_held = now(), asyncio.Event(), False
