@@ -181,12 +181,13 @@ public final class Lock implements AutoCloseable {
             granted.complete(null);
             keep();
             if (hasLeft) giveBackIfPossible(); // it was granted in the meantime
+            if (hasLeft || reason() != null) closeStuck(); // else after the release, since its end might end the session
         } catch (Throwable error) { // whatever it is, a caller waits to be told
             granted.completeExceptionally(error);
             drop();
+            closeStuck();
         } finally {
             if (subscription != null) subscription.close();
-            closeStuck();
         }
     }
 

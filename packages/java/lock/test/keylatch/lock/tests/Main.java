@@ -15,10 +15,12 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiConsumer;
@@ -76,6 +78,7 @@ final class Main {
         tests.put("the end of a try statement releases, and throws if the lock was lost", this::resources);
         tests.put("the end of another reader's lock, which has the same fence, is no loss", this::anotherReader);
         tests.put("work is cancelled when the lock is lost", this::work);
+        tests.put("a session whose connection is stuck is released before that is closed", this::stuckSession);
         tests.put("a lock of a server that is not there is an error", this::nobody);
         return tests;
     }
@@ -222,6 +225,55 @@ final class Main {
         try (Lock lock = Lock.acquire(listening, options, "report")) {
             listeners.get(0).accept("__lock__:report", "released " + lock.fence());
             check(lock.isHeld(), "its own was not released");
+        }
+    }
+
+    private void stuckSession() throws Exception {
+        AtomicBoolean isAway = new AtomicBoolean();
+        CountDownLatch tried = new CountDownLatch(1);
+        CountDownLatch ended = new CountDownLatch(1);
+        Client away = new Client() {
+            @Override
+            public Connection connect() throws IOException {
+                if (isAway.get()) {
+                    tried.countDown();
+                    throw new IOException("the server is away");
+                }
+                Connection connection = server.connect();
+                return new Connection() {
+                    @Override
+                    public Object call(List<String> words) throws IOException {
+                        if (isAway.get()) await(ended);
+                        return connection.call(words);
+                    }
+
+                    @Override
+                    public void close() {
+                        connection.close();
+                    }
+                };
+            }
+
+            @Override
+            public Subscription subscribe(List<String> channels, BiConsumer<String, String> heard) throws IOException {
+                return server.subscribe(channels, heard);
+            }
+        };
+        Lock lock = Lock.acquire(away, new Options().session().ttl(Duration.ofSeconds(6)), "report");
+        isAway.set(true);
+        check(tried.await(60, TimeUnit.SECONDS), "it has given up the connection that is stuck");
+        isAway.set(false);
+        boolean released = lock.release();
+        ended.countDown();
+        check(released, "it was held");
+        until(() -> admin.info("report") == null);
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
         }
     }
 
