@@ -148,6 +148,7 @@ export class Lock {
   #broken; // when it breaks
   #isAway = false; // its session is not resumed yet
   #isReconnecting = false;
+  #isAskedAgain = false; // to reconnect, while it does
   #isStuck = false; // the client has not answered yet what was asked in time
   #ttl;
   #onLost;
@@ -340,9 +341,13 @@ export class Lock {
   /** Connects again, and has the server move the lock there, until its time is over. The former connection may be stuck:
    *  its end might end the session, so it is closed when that has moved. */
   async #reconnect() {
-    if (this.#isReconnecting) return;
+    if (this.#isReconnecting) {
+      this.#isAskedAgain = true;
+      return;
+    }
     const former = this.#own;
     this.#isReconnecting = true;
+    this.#isAskedAgain = false;
     this.#isAway = this.#session;
     for (let pause = 0; !this.#isOver; pause = this.#pause()) {
       if (pause) await sleep(pause);
@@ -353,6 +358,7 @@ export class Lock {
     await this.#released?.catch(() => {}); // else the end of the session would come before the release
     close(former);
     if (this.#isOver) close(this.#own);
+    else if (this.#isAskedAgain) await this.#reconnect(); // the new connection broke, or the client was found stuck late
     else if (!this.#isStuck) await this.#renew();
   }
 

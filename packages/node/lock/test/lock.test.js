@@ -5,6 +5,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { after, beforeEach, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import Redis from 'ioredis'; // the first of the promised versions export no name
 import { createClient } from 'redis';
@@ -288,6 +289,30 @@ function suite(name) {
     assert.equal(lock.lost, 'disconnected');
     assert.equal(opened, 2);
     assert.equal(await lock.release(), false);
+  });
+
+  test('a client that is found stuck while the connection is made again does not end the renewals', async (t) => {
+    const ttl = 3000;
+    const method = client.call ? 'call' : 'sendCommand';
+    const [duplicate, send] = [client.duplicate.bind(client), client[method].bind(client)];
+    let [renewals, opened] = [0, 0];
+    t.mock.method(client, method, async (...words) => {
+      if (words.flat()[0] !== 'LOCK.RENEW' || ++renewals !== 2) return send(...words);
+      await sleep(ttl / 6);
+      await admin.call('CLIENT', 'KILL', 'ID', (await info())['client-id']);
+      return new Promise(() => {}); // is found stuck when a third of the TTL has passed
+    });
+    t.mock.method(client, 'duplicate', (...options) => {
+      const own = duplicate(...options);
+      const subscribe = own.subscribe.bind(own);
+      if (++opened === 2) own.subscribe = (...words) => sleep(ttl / 4).then(() => subscribe(...words));
+      return own;
+    });
+    const lock = await acquire(client, 'lock', { ttl });
+    await until(async () => lock.lost || (await info())['age-ms'] > ttl * 1.5);
+    assert.equal(lock.lost, null);
+    assert.ok(renewals === 2 && opened > 2);
+    assert.ok(await lock.release());
   });
 
   test('a session ends with its connection and frees the lock', async () => {
