@@ -345,18 +345,19 @@ export class Lock {
       this.#isAskedAgain = true;
       return;
     }
-    const former = this.#own;
+    const former = [this.#own];
     this.#isReconnecting = true;
     this.#isAskedAgain = false;
-    this.#isAway = this.#session;
     for (let pause = 0; !this.#isOver; pause = this.#pause()) {
       if (pause) await sleep(pause);
+      this.#isAway = this.#session;
       if (await this.#move(this.#by())) break;
-      if (this.#own !== former) close(this.#own);
+      if (this.#session && !this.#isAway) former.push(this.#own); // what came after it had moved there is stuck
+      else if (!former.includes(this.#own)) close(this.#own);
     }
     this.#isReconnecting = false;
     await this.#released?.catch(() => {}); // else the end of the session would come before the release
-    close(former);
+    former.forEach(close);
     if (this.#isOver) close(this.#own);
     else if (this.#isAskedAgain) await this.#reconnect(); // the new connection broke, or the client was found stuck late
     else if (!this.#isStuck) await this.#renew();

@@ -315,6 +315,31 @@ function suite(name) {
     assert.ok(await lock.release());
   });
 
+  test('a connection that a session has moved to, and that is stuck then, is kept until it has moved on', async (t) => {
+    await admin.config('SET', 'session-grace-ms', 10 * PATIENCE_MS);
+    try {
+      const duplicate = client.duplicate.bind(client);
+      let opened = 0;
+      t.mock.method(client, 'duplicate', (...options) => {
+        const own = duplicate(...options);
+        if (++opened === 2) {
+          own.subscribe = async () => {
+            await admin.config('SET', 'session-grace-ms', 0);
+            return new Promise(() => {});
+          };
+        }
+        return own;
+      });
+      const lock = await acquire(client, 'lock', { ttl: 3000, session: true });
+      await admin.call('CLIENT', 'KILL', 'ID', (await info())['client-id']);
+      await until(async () => lock.lost || (await info())['age-ms'] > 4500);
+      assert.equal(lock.lost, null);
+      assert.ok(opened > 2 && await lock.release());
+    } finally {
+      await admin.config('SET', 'session-grace-ms', 0);
+    }
+  });
+
   test('a session ends with its connection and frees the lock', async () => {
     const lock = await acquire(client, 'lock', { ...LONG, session: true });
     await admin.call('CLIENT', 'KILL', 'ID', (await info())['client-id']);

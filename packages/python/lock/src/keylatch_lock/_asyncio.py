@@ -280,7 +280,7 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
 
     async def _part(self, error: Exception) -> None:
         """Gives up a connection. The end of one that is stuck might end the session, which the next one takes over."""
-        if self._notified and isinstance(error, (redis.TimeoutError, TimeoutError)):
+        if self._may_be_stuck(error):
             self._stuck.append(self._connection)
             self._connection = self._new_connection()
         else:
@@ -316,7 +316,7 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
         is_known = self._notified
         if not is_known and (words := self._resume()):  # on a new connection, which the server has to know of
             try:
-                is_known = self._is_resumed(await self._call(*words))
+                is_known = self._has_moved = self._is_resumed(await self._call(*words))
             except redis.ResponseError as error:
                 is_known = self._is_not_resumed(error)
         if self.lost is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import threading
 import time
@@ -156,6 +157,7 @@ class Acquisition(Generic[Client]):
         self.lost: str | None = None  # how the lock was lost: a reason of NOTIFY, "expired" or "disconnected"
         self._valid_until = self._renew_at = 0.0
         self._notified = False  # the server knows which connection to tell
+        self._has_moved = False  # to the connection, whose end may be that of the session
         self._process, self._is_released = os.getpid(), False
         self._has_turn, self._ending = False, threading.Lock()  # of its loss or release
         self._stuck: list[Any] = []  # former connections that are not closed before another one has the lock
@@ -302,6 +304,11 @@ class Acquisition(Generic[Client]):
         """Records that the connection broke. Returns the seconds until the next attempt: none for the first."""
         is_first, self._notified = self._notified, False
         return min(self._failed(), 0.0 if is_first else self.ttl)
+
+    def _may_be_stuck(self, error: Exception) -> bool:
+        """Returns whether a connection that is given up has to be kept until the lock has moved to the next one."""
+        is_bound, self._has_moved = self._notified or self._has_moved, False
+        return is_bound and isinstance(error, (TimeoutError, builtins.TimeoutError))
 
     def _failed(self) -> float:
         """Records that a renewal failed. Returns the seconds until the next attempt."""
