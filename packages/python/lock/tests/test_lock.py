@@ -339,6 +339,21 @@ def test_a_thread_that_waits_for_another_of_its_owner_and_is_interrupted_lets_th
     assert first.release() and lock.acquire().release()
 
 
+def test_a_thread_that_is_interrupted_as_its_turn_has_come_lets_the_next_one_in(server, monkeypatch):
+    lock, times = Lock(server.client, "lock", owner="worker", wait=10), iter([0.0])
+
+    def interrupted():
+        for time_s in times:
+            return time_s
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("keylatch_lock._sync.now", interrupted)
+        lock.acquire()
+    with concurrent.futures.ThreadPoolExecutor(1) as other:
+        assert other.submit(lambda: lock.acquire().release()).result(PATIENCE_S)
+
+
 def test_a_thread_that_was_refused_releases_nothing_of_another_one_with_the_same_object(server):
     lock = Lock(server.client, "lock", wait=0)
 
@@ -436,11 +451,27 @@ def test_a_forked_process_does_not_hold_the_lock_of_its_parent(server):
                     lock.check()
                 with pytest.raises(LockLost, match="forked"):
                     held.check()
-                os._exit(7 if not held.release() and not lock.release() and lock.fence is None else 1)
+                assert not held.release() and not lock.release() and lock.fence is None
+                grandchild = os.fork()
+                with pytest.raises(LockLost, match="forked"):
+                    lock.check()
+                if grandchild == 0:
+                    os._exit(7)
+                os._exit(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
             os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         held.check()
         assert server.info("lock")["fence"] == held.fence
+
+
+def test_a_release_over_a_stuck_connection_that_is_to_be_looked_at_first_is_sent_over_another(server, moving):
+    host, port = moving.address
+    client = redis.Redis(host=host, port=port, health_check_interval=0.001, socket_timeout=PATIENCE_S)
+    client.ping()
+    lock = Lock(client, "lock", ttl=6)
+    assert lock.acquire()
+    moving.stall()
+    assert lock.release() and server.client.get("lock") is None
 
 
 def test_a_release_that_is_never_answered_is_an_error_and_not_a_loss(server):

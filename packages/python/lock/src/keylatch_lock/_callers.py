@@ -34,7 +34,7 @@ class Callers(Generic[Held]):
 
     def __init__(self, current: Callable[[], Any], has_ended: Callable[[Any], bool]) -> None:
         self._current, self._has_ended = current, has_ended
-        self._are_forked = False  # the parent of this process had acquisitions
+        self._are_forked = False  # the parent of this process had acquisitions, or one before it
         self._forget()
 
     def _forget(self) -> None:
@@ -48,7 +48,7 @@ class Callers(Generic[Held]):
 
     def _caller(self) -> Any:
         if os.getpid() != self._process:
-            self._are_forked = bool(self._open)
+            self._are_forked |= bool(self._open)
             self._forget()
         acts_for = _acts_for.get()
         caller = acts_for() if acts_for is not None else None

@@ -79,17 +79,17 @@ class Held(Acquisition["redis.Redis"]):
     def _acquire_in_turn(self) -> bool:
         began, is_turn, is_held = now(), threading.Event(), False
         wake = is_turn.set
-        if not self._take_turn(wake):
-            try:
-                self._has_turn = is_turn.wait(self.wait)
-            finally:
-                if not self._has_turn:
-                    self.lock._callers.leave_line(wake)
-            if not self._has_turn:
-                return False
-        if self.wait is not None:
-            self.wait = max(0.0, self.wait - (now() - began))
         try:
+            if not self._take_turn(wake):
+                try:
+                    self._has_turn = is_turn.wait(self.wait)
+                finally:
+                    if not self._has_turn:
+                        self.lock._callers.leave_line(wake)
+                if not self._has_turn:
+                    return False
+            if self.wait is not None:
+                self.wait = max(0.0, self.wait - (now() - began))
             is_held = self._acquire_lock()
             return is_held
         finally:
@@ -103,7 +103,7 @@ class Held(Acquisition["redis.Redis"]):
     def _acquire_lock(self) -> bool:
         self._over, self._given_back = threading.Event(), threading.Event()
         self._connection: Any = self._new_connection()
-        connect(self._connection, now() + self.ttl)
+        connect(self._connection, now() + self.ttl, self._patience())
         began = now()
         try:
             granted = self._granted(self._ask(began))
@@ -151,10 +151,10 @@ class Held(Acquisition["redis.Redis"]):
             if is_first:
                 connection.connect()
             else:
-                connect(connection, limit)
+                connect(connection, limit, self._patience())
             was_held = self._is_believed()
             for words in self._release():
-                connection.send_command(*words)
+                connection.send_command(*words, check_health=False)  # which would wait without this limit
             return [reply_of(connection, limit) for _ in self.keys]
         except UNREACHABLE:
             self._is_unanswered |= was_held
@@ -174,7 +174,7 @@ class Held(Acquisition["redis.Redis"]):
         breaks, reached, waited = 0, began, 0.0
         while True:
             try:
-                connect(self._connection, now() + self.ttl)
+                connect(self._connection, now() + self.ttl, self._patience())
                 reached = now()
                 return self._call(*self._acquire(waited), until=self._answer_limit(waited))
             except UNREACHABLE:
@@ -198,7 +198,8 @@ class Held(Acquisition["redis.Redis"]):
 
     def _call(self, *words: Any, until: float | None) -> Any:
         if until is not None:
-            connect(self._connection, until)  # unless it is: that made by `send_command` follows no failover
+            # Unless it is connected: what `send_command` does then follows no failover.
+            connect(self._connection, until, self._patience())
         self._connection.send_command(*words, check_health=False)
         while True:
             if not self._connection.can_read(None if until is None else max(0.0, until - now())):
@@ -302,10 +303,15 @@ class Held(Acquisition["redis.Redis"]):
             self._end_turn()  # its release sends nothing that might release the lock of another turn
 
 
-def connect(connection: Any, until: float) -> None:
-    """Connects unless there is a connection; the replies that this takes come in time, or it fails."""
+def connect(connection: Any, until: float, patience: float) -> None:
+    """Connects unless there is a connection; the replies that this takes come in time, or it fails.
+
+    What comes after them may take longer than was left of that time, as far as redis-py allows it.
+    """
     connection.socket_connect_timeout = connection.socket_timeout = max(0.001, until - now())
     connection.connect()
+    if hasattr(connection, "update_current_socket_timeout"):  # newer versions of redis-py
+        connection.update_current_socket_timeout(patience)
 
 
 def reply_of(connection: Any, limit: float) -> Any:
