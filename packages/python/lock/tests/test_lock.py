@@ -317,11 +317,18 @@ def test_a_thread_that_waits_for_another_of_its_owner_waits_no_longer_than_it_is
 
 
 def test_a_thread_that_waits_for_another_of_its_owner_and_is_interrupted_lets_the_next_one_in(server):
-    lock, begun = Lock(server.client, "lock", ttl=PATIENCE_S, owner="worker"), threading.Event()
+    lock = Lock(server.client, "lock", ttl=PATIENCE_S, owner="worker")
+    begun, has_come = threading.Event(), threading.Event()
+
+    def interrupt(*_):
+        if not has_come.is_set():
+            has_come.set()
+            raise KeyboardInterrupt
 
     def interrupted():
         begun.wait(PATIENCE_S)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        while not has_come.wait(0.1):  # a signal just before the wait is noticed only after it
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     class Begun(threading.Event):
         def wait(self, timeout=None):
@@ -332,10 +339,15 @@ def test_a_thread_that_waits_for_another_of_its_owner_and_is_interrupted_lets_th
     holder = threading.Thread(target=lambda: held.put(lock.acquire()), daemon=True)
     holder.start()
     first = held.get(timeout=PATIENCE_S)
-    threading.Thread(target=interrupted, daemon=True).start()
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(threading, "Event", Begun)
-        lock.acquire()
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        threading.Thread(target=interrupted, daemon=True).start()
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(threading, "Event", Begun)
+            lock.acquire()
+    finally:
+        has_come.set()
+        signal.signal(signal.SIGINT, before)
     assert first.release() and lock.acquire().release()
 
 
