@@ -98,7 +98,6 @@ mod script_memory;
 #[cfg(feature = "binary")]
 mod secrets;
 mod sentinel;
-#[cfg(any(feature = "binary", feature = "etcd"))]
 mod signals;
 mod skipped;
 mod snapshots;
