@@ -220,11 +220,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         let (namespace, handlers, client) = (self.namespace, self.handlers, call.caller.info.id);
         self.record.client = client;
         // A script that takes long marks the mirror as busy, so the mirror must be held.
-        let mirror = runs_scripts(call).then(|| {
-            let mirror = namespace.store.exclusive();
-            namespace.scripts.control.take_killed(); // of a script before this call
-            mirror
-        });
+        let _mirror = runs_scripts(call).then(|| namespace.store.exclusive());
         let (mut hold, mut out) = (self.stage.hold(), Output::new());
         let mut view = hold.view(call.caller.db, Cx::new(self.now, Origin::Client(client)));
         let again = (again, self.stage.given_fences);
@@ -234,14 +230,10 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         drop(hold);
         let Staged { messages, read, given_fences, fence_replies: fences, demand, tally, .. } = end.staged;
         let stored = |StagedMessage { is_sharded, channel, payload }| StoredMessage { is_sharded, channel, payload };
-        // Not a transaction, whose other calls have effects, and nothing that stays for the next call.
-        let was_killed = mirror.is_some() && namespace.scripts.control.take_killed();
-        let is_killed = was_killed && call.transaction.is_none() && messages.is_empty();
         self.record.messages.extend(messages.into_iter().map(stored));
         if !read.is_empty() {
             self.reads.push((call.caller.info.clone(), read));
         }
-        drop(mirror);
         self.stage.given_fences = given_fences;
         self.tally.add(tally);
         match end.suspended {
@@ -251,7 +243,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
                 }
                 Ended::Blocked(suspended)
             }
-            None => Ended::Replied(Replied { out, db: end.db, fences, is_killed }),
+            None => Ended::Replied(Replied { out, db: end.db, fences }),
         }
     }
 }
@@ -260,7 +252,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
 fn refuse(call: &StagedCall) -> Ended {
     let mut out = Output::new();
     Reply::new(&mut out, call.caller.protocol).null_array();
-    Ended::Replied(Replied { out, db: call.caller.db, fences: Vec::new(), is_killed: false })
+    Ended::Replied(Replied { out, db: call.caller.db, fences: Vec::new() })
 }
 
 fn runs_scripts(call: &StagedCall) -> bool {

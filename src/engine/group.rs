@@ -42,8 +42,6 @@ pub(super) struct Replied {
     pub(super) db: usize,
     /// Positions of the transaction's fencing tokens in the reply, in order.
     pub(super) fences: Vec<(Mark, NewFence)>,
-    /// True if the reply is the error of a script that was killed before it had changed or published anything.
-    pub(super) is_killed: bool,
 }
 
 impl Replied {
@@ -85,16 +83,6 @@ pub(super) struct CallGroup {
 }
 
 impl CallGroup {
-    /// Takes out the calls whose scripts were killed, with their replies.
-    pub(super) fn take_killed(&mut self) -> Vec<(PendingWork, Ended)> {
-        let is_killed =
-            |(_, ended): &(PendingWork, Ended)| matches!(ended, Ended::Replied(replied) if replied.is_killed);
-        if let Some(overtaken) = &mut self.overtaken {
-            *overtaken -= self.members[..*overtaken].iter().filter(|member| is_killed(member)).count();
-        }
-        self.members.extract_if(.., |member| is_killed(member)).collect()
-    }
-
     /// Returns true if the calls have changed nothing, so that only their reads have to be confirmed.
     pub(super) fn is_read(&self) -> bool {
         self.changed.is_empty() && self.cleared == Cleared::Nothing && self.record.messages.is_empty()

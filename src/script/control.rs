@@ -58,8 +58,6 @@ pub struct Control {
     /// The start by the real clock, where the other clock can be moved.
     started_real_ms: AtomicU64,
     threshold_ms: AtomicU64,
-    /// True if a script was ended before it had written, until somebody asks.
-    was_killed: AtomicBool,
     /// Set when the server stops: no script may continue.
     is_over: AtomicBool,
     /// True if scripts get errors in Valkey's dialect.
@@ -93,7 +91,6 @@ impl Control {
             started_ms: AtomicU64::new(0),
             started_real_ms: AtomicU64::new(0),
             threshold_ms: AtomicU64::new(0),
-            was_killed: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             is_valkey: AtomicBool::new(false),
             busy: Mutex::new(None),
@@ -216,11 +213,6 @@ impl Control {
         }
     }
 
-    /// Returns true if a script was ended before it had written, since this was last called.
-    pub(crate) fn take_killed(&self) -> bool {
-        self.was_killed.swap(false, Relaxed)
-    }
-
     /// Ends all scripts, now and later, because the server stops. A script that has written may go on until it is busy,
     /// so that no half of its changes gets to files and replicas.
     pub fn end_all(&self) {
@@ -249,7 +241,6 @@ impl Control {
         if state & KILLED == 0 && (is_half_done || !self.is_over.load(Relaxed)) {
             return Ok(());
         }
-        self.was_killed.store(state & WROTE == 0, Relaxed);
         Err(self.dialect().choose(KILLED_IN_REDIS, KILLED_IN_VALKEY[usize::from(state & FUNCTION != 0)]))
     }
 

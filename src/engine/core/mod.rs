@@ -383,9 +383,6 @@ impl Core {
             }
             self.number += 1;
             let Some(mut group) = self.stage(calls) else { return };
-            if self.end_killed(&mut group) && group.members.is_empty() {
-                return;
-            }
             if !self.is_still_admitted(&mut group) {
                 calls = group.into_pending();
                 continue;
@@ -434,19 +431,6 @@ impl Core {
             }
         }
         staged
-    }
-
-    /// Ends the calls of a group whose scripts were killed; returns true if there are any. Whatever becomes of the
-    /// group, such a script must not be executed again: it would keep the process busy until it is killed once more.
-    fn end_killed(&mut self, group: &mut CallGroup) -> bool {
-        let killed = group.take_killed();
-        let (any, at) = (!killed.is_empty(), (group.fence_base, self.mirror.revision()));
-        for (pending, ended) in killed {
-            self.queue.release(&*pending.keys);
-            self.conclude(pending, ended, at);
-        }
-        self.queue.hold(group.members.iter().flat_map(|(pending, _)| &*pending.keys)); // the same keys, most often
-        any
     }
 
     /// Executes the calls of a group again, because other processes have changed their keys.
