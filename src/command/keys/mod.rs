@@ -75,20 +75,19 @@ fn del(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn exists(call: &mut Call<'_>) -> Result<()> {
-    let mut found = 0;
-    while call.args.left() > 0 {
-        let key = call.args.key()?;
-        found += i64::from(call.view.lookup(key, Lookup::ABOUT).is_some());
-    }
-    call.reply.int(found);
-    Ok(())
+    count_keys(call, Lookup::ABOUT)
 }
 
 fn touch(call: &mut Call<'_>) -> Result<()> {
+    count_keys(call, Lookup::TOUCH)
+}
+
+/// Replies with how many of the keys exist.
+fn count_keys(call: &mut Call<'_>, how: Lookup) -> Result<()> {
     let mut found = 0;
     while call.args.left() > 0 {
         let key = call.args.key()?;
-        found += i64::from(call.view.lookup(key, Lookup::TOUCH).is_some());
+        found += i64::from(call.view.lookup(key, how).is_some());
     }
     call.reply.int(found);
     Ok(())
