@@ -42,14 +42,14 @@ impl LogFile {
     /// Makes the logged records durable, and ends writing; returns true if all of them are durable.
     pub(super) fn end(self) -> bool {
         let (tell, told) = channel();
-        self.handle.stop(true, Box::new(move |result| _ = tell.send(result))); // unread if this thread has ended
+        self.handle.stop(true, Box::new(move |result| _ = tell.send(result))); // nobody receives it once this thread has ended
         match told.recv() {
             Ok(Ok(())) => {
                 _ = self.writer.join(); // a panic of the writer was reported
                 return true;
             }
             Ok(Err(error)) => warn!("The end of the append only file is not durable: {error}"),
-            Err(_) => warn!("The writer of the append only file has ended early"),
+            Err(_) => warn!("The thread that writes the append only file has ended unexpectedly"),
         }
         false
     }
@@ -57,7 +57,7 @@ impl LogFile {
     /// Makes the logged records durable.
     pub(super) fn sync(&self) -> Result<(), String> {
         let (tell, told) = channel();
-        self.handle.sync(Box::new(move |result| _ = tell.send(result))); // unread if this thread has ended
+        self.handle.sync(Box::new(move |result| _ = tell.send(result))); // nobody receives it once this thread has ended
         let synced = told.recv().map_err(|_| "the writer of the append only file has ended".to_owned())?;
         synced.map_err(|error| error.to_string())
     }

@@ -1,5 +1,4 @@
-//! The registry of the clients of a namespace: admitted and removed, counted, evicted; and the waits of those that are
-//! blocked.
+//! The registry of a namespace's clients, which admits, removes, counts and evicts them; and the waits of blocked clients.
 
 mod blocked;
 mod mirrored;
