@@ -6,7 +6,7 @@ use crate::memory::marked::MarkedBytes;
 use crate::rdb::{Compression, kind};
 use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
-use crate::store::value::{DataType, Hash, HashGrowth, Packing, Set, SetRules, SortedSet, StoredElement, Type};
+use crate::store::value::{DataType, Hash, HashGrowth, Packing, Set, SetRules, SortedSet, StoredElement, Toy, Type};
 use crate::store::{BigStream, ConsumerGroup, Hasher, List, ListBuilder, NodeLimit, PendingEntry, StreamId};
 use crate::types::payload::{self, ValueOptions};
 
@@ -97,7 +97,10 @@ pub(super) fn describe(entry: &Entry) -> Described {
             list.iter().for_each(|item| elements.push(item.with_text(<[u8]>::to_vec)));
             return ("list", elements);
         }
-        Type::Toy => unreachable!("it is not among the samples"),
+        Type::Toy => {
+            elements.push(Toy::read(entry).to_vec());
+            return ("toy", elements);
+        }
         Type::Stream => {
             let (mut body, options) =
                 (MarkedBytes::default(), ValueOptions { compression: Compression::Never, len_max: 0 });
