@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::client::registry::{BlockedCall, BlockedOn, Blocking, Grant, OnTimeout, QueuePlace, Suspended, Unblocked};
+use crate::client::registry::{
+    AwaitedGroup, BlockedCall, BlockedOn, Blocking, Grant, OnTimeout, QueuePlace, Suspended, Unblocked,
+};
 use crate::dispatch::call::CallMode;
 use crate::dispatch::serve::{held_lock, token_at};
 use crate::dispatch::{BlockedRequest, Call, Continuation, Env, Next, Wait};
@@ -87,7 +89,7 @@ impl Call<'_> {
         let mut caller = self.caller.clone();
         caller.staged = None; // the repeated call is staged anew
         let blocking = match retry {
-            Some(BlockedRetry { request: other, wake_on_delete, lock, retry_at_ms, .. }) => {
+            Some(BlockedRetry { request: other, wake_on_delete, lock, retry_at_ms, group, .. }) => {
                 Blocking::Keys(Box::new(BlockedCall {
                     command,
                     request: other.map_or_else(|| shown.clone(), Arc::new),
@@ -98,6 +100,7 @@ impl Call<'_> {
                     // A staged call is queued once the cluster has it.
                     token: lock.filter(|_| self.caller.staged.is_none()).map(|place| place.token),
                     retry_at_ms,
+                    group,
                     spent_ns,
                     is_committing: false,
                 }))
@@ -125,6 +128,8 @@ pub(crate) struct BlockedRetry {
     pub(crate) wake_on_delete: bool,
     /// Time at which the call is made again even if no key has changed, in monotonic milliseconds.
     pub(crate) retry_at_ms: u64,
+    /// Consumer group whose entries the call waits for.
+    pub(crate) group: Option<AwaitedGroup>,
     /// Place in the queues for locks.
     pub(crate) lock: Option<QueuePlace>,
 }
@@ -133,7 +138,7 @@ impl BlockedRetry {
     /// Creates the retry of a call that is made again when one of its keys has changed and holds a value of this
     /// type.
     pub(crate) fn new(awaited: Type) -> Self {
-        BlockedRetry { request: None, awaited, wake_on_delete: false, retry_at_ms: NEVER, lock: None }
+        BlockedRetry { request: None, awaited, wake_on_delete: false, retry_at_ms: NEVER, group: None, lock: None }
     }
 }
 

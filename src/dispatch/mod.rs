@@ -17,6 +17,7 @@ pub(crate) mod introspection;
 mod nested;
 pub(crate) mod plan;
 pub(crate) mod post_call;
+mod repeat_limit;
 pub(crate) mod replay;
 mod run;
 pub(crate) mod serve;

@@ -15,15 +15,15 @@ use crate::client::registry::{Blocked, BlockedCall, Blocking, ClientWait, Grant,
 use crate::dispatch::call::{Call, CallMode};
 use crate::dispatch::declared::keys_of;
 use crate::dispatch::gate::{Admission, Obstacle, WAKE_CHECKS};
+use crate::dispatch::repeat_limit::RepeatLimit;
 use crate::dispatch::run::{refuse, run_again};
 use crate::dispatch::{Env, Handlers, Next, denials, effects, post_call};
 use crate::error::Result;
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply, Request};
+use crate::spec::CommandSpec;
 use crate::spec::registry::Hashes;
-use crate::spec::{CommandSpec, WRITE};
 use crate::store::entry::Entry;
-use crate::store::value::{List, SortedSet, Type};
 use crate::store::{
     Cx, EvictionPolicy, GateGuard, HeldLock, Key, LockMode, LockWaiter, Lookup, NEVER, Origin, View, Waiter, first_of,
 };
@@ -123,17 +123,17 @@ fn wake_some(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env
     while let Some((db, bytes)) = left.pop_front() {
         let key = env.namespace.store.key(&bytes);
         let mut hashes = Hashes::from_slice(&[key.hash]);
-        let (mut next, mut rest) = loop {
+        let (mut next, mut limit) = loop {
             let mut view = guard.view(db, &hashes, cx);
             if view.is_closed() {
                 return;
             }
             match serve_lock(&mut view, db, key, env, grants) {
                 Some(needed) => hashes.extend(needed), // added, not replaced: two of them could need each other forever
-                None => break (view.waiting().next(key, 0), callable(&mut view, key, env)),
+                None => break (view.waiting().next(key, 0), RepeatLimit::of(&mut view, key, env)),
             }
         };
-        while rest > 0
+        while !limit.is_reached()
             && let Some(waiter) = next
         {
             let hashes = ClientWait::of(&waiter).and_then(|wait| wait.call(|call| call.hashes.clone()));
@@ -142,7 +142,7 @@ fn wake_some(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env
                 return;
             }
             if waiter.wants(view.lookup(key, Lookup::PEEK).map(Entry::kind)) {
-                serve_client(&mut view, (db, key), &waiter, env, &mut rest);
+                serve_client(&mut view, (db, key), &waiter, env, &mut limit);
             }
             left.extend(serve_some(&mut view, env, grants));
             next = view.waiting().next(key, waiter.number);
@@ -419,11 +419,11 @@ fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], env: Env<'_>, grants:
     if serve_lock(view, db, key, env, grants).is_some() {
         return false;
     }
-    let (mut after, mut rest) = (0, callable(&mut view.lend(db, cx), key, env));
-    while rest > 0 {
+    let (mut after, mut limit) = (0, RepeatLimit::of(&mut view.lend(db, cx), key, env));
+    while !limit.is_reached() {
         let next = view.lend(db, cx).waiting().next(key, after);
         let Some(waiter) = next else { return true };
-        if !serve_client(view, (db, key), &waiter, env, &mut rest) {
+        if !serve_client(view, (db, key), &waiter, env, &mut limit) {
             return false;
         }
         after = waiter.number;
@@ -431,37 +431,23 @@ fn serve_key(view: &mut View<'_>, db: usize, bytes: &[u8], env: Env<'_>, grants:
     true
 }
 
-/// Returns the maximum number of calls blocked on a key that an engine is to repeat. Each call takes at least one
-/// element, but the mirror keeps all elements until the cluster has the calls.
-fn callable(view: &mut View<'_>, key: Key<'_>, env: Env<'_>) -> usize {
-    if env.namespace.engine().is_none() {
-        return usize::MAX;
-    }
-    match view.lookup(key, Lookup::PEEK).map(Entry::kind) {
-        Some(Type::List) => view.get::<List>(key, Lookup::PEEK).ok().flatten().map_or(0, |list| list.len()),
-        Some(Type::SortedSet) => view.get::<SortedSet>(key, Lookup::PEEK).ok().flatten().map_or(0, |set| set.len()),
-        _ => usize::MAX,
-    }
-}
-
 /// Repeats the call of a client blocked on a key, if all its keys are locked; returns whether they are. A call that may
-/// write to a mirror is left to the engine, and reduces `rest`.
+/// write to a mirror is left to the engine, within the limit.
 fn serve_client(
     view: &mut View<'_>,
     (db, key): (usize, Key<'_>),
     waiter: &Waiter,
     env: Env<'_>,
-    rest: &mut usize,
+    limit: &mut RepeatLimit,
 ) -> bool {
     let (mut is_covered, cx) = (true, view.cx());
     let Some(wait) = ClientWait::of(waiter) else { return true };
     if let Some(engine) = env.namespace.engine()
-        && wait.call(|call| call.command.flags & WRITE != 0) == Some(true)
+        && let Some(is_admitted) = limit.admit(&mut view.lend(db, cx), key, wait)
     {
-        if let Some(wait) = ClientWait::shared(waiter) {
+        if is_admitted && let Some(wait) = ClientWait::shared(waiter) {
             engine.repeat(wait);
         }
-        *rest -= 1;
         return true;
     }
     let is_served = wait.answer(|blocking| {

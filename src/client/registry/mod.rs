@@ -27,7 +27,7 @@ use crate::time::clock::Now;
 
 pub(crate) use blocked::Blocked;
 pub(crate) use suspended::{BlockedOn, OnTimeout, QueuePlace, Suspended};
-pub(crate) use wait::{BlockedCall, Blocking, ClientWait, Grant, Unblocked};
+pub(crate) use wait::{AwaitedGroup, BlockedCall, Blocking, ClientWait, Grant, Unblocked};
 
 /// The clients admitted to all namespaces of a process together.
 #[derive(Default)]

@@ -67,6 +67,8 @@ pub struct BlockedCall {
     /// Time at which the call is made again even if no key has changed, in monotonic milliseconds, or
     /// [`NEVER`](crate::store::NEVER).
     pub retry_at_ms: u64,
+    /// Consumer group whose entries the call waits for.
+    pub(crate) group: Option<AwaitedGroup>,
     /// Time spent on the call so far, in nanoseconds.
     pub spent_ns: u64,
     /// True while an engine, which has executed the call, waits for the cluster: neither the timeout nor CLIENT UNBLOCK
@@ -87,14 +89,24 @@ impl BlockedCall {
     fn memory(&self) -> usize {
         const REQUEST_LEN: usize = allocation_len(COUNTED_LEN + size_of::<OwnedRequest>());
         let places = list_len::<(u64, usize)>(self.hashes.len());
+        let group = self.group.as_ref().map_or(0, |group| allocation_len(group.name.len()));
         let other = if Arc::ptr_eq(&self.request, &self.shown) { 0 } else { REQUEST_LEN + self.shown.memory() };
-        allocation_len(size_of::<BlockedCall>()) + REQUEST_LEN + self.request.memory() + other + places
+        allocation_len(size_of::<BlockedCall>()) + REQUEST_LEN + self.request.memory() + other + places + group
     }
 
     /// Returns the locks that the client is queued for.
     pub(crate) fn awaited_locks(&self) -> Vec<LockName> {
         if self.token.is_some() { self.keys() } else { Vec::new() }
     }
+}
+
+/// The consumer group whose entries a blocked call waits for.
+#[derive(Clone, Debug)]
+pub(crate) struct AwaitedGroup {
+    /// The name of the group.
+    pub(crate) name: Box<[u8]>,
+    /// True if the call also takes entries that were delivered to other consumers.
+    pub(crate) claims: bool,
 }
 
 /// The outcome of a wait.

@@ -6,6 +6,7 @@ use std::ops::Bound::{Included, Unbounded};
 
 use smallvec::SmallVec;
 
+use crate::client::registry::AwaitedGroup;
 use crate::command::stream::{CONSUMER_CREATED, GroupLog, ids, no_group, reply_content, reply_entry, reply_id};
 use crate::command::timeout::read_timeout;
 use crate::dispatch::BlockedRetry;
@@ -150,8 +151,10 @@ fn finish(
     };
     let request = fixed_request(call.args.request(), sources);
     let retry_at_ms = next_claim_ms(call, options, sources)?;
-    let wake_on_delete = options.group.is_some();
-    let retry = BlockedRetry { request, wake_on_delete, retry_at_ms, ..BlockedRetry::new(Stream::TYPE) };
+    let claims = options.claimed_idle.is_some();
+    let group = options.group.map(|(name, _)| AwaitedGroup { name: name.into(), claims });
+    let wake_on_delete = group.is_some();
+    let retry = BlockedRetry { request, wake_on_delete, retry_at_ms, group, ..BlockedRetry::new(Stream::TYPE) };
     call.block_and_repeat(retry, until_ms, |reply| reply.null_array());
     Ok(())
 }

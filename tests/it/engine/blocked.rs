@@ -1,4 +1,4 @@
-//! Clients blocked on lists and sorted sets: the calls that are repeated when another process has filled the keys.
+//! Clients blocked on lists, sorted sets and streams: the calls that are repeated when another process has filled the keys.
 
 use crate::engine::{Fleet, engine_info};
 use crate::harness::Client;
@@ -23,6 +23,35 @@ fn no_more_blocked_calls_are_made_than_there_are_elements() {
         one.expect(&[("EXISTS k", ":0")]);
         let made = engine_info(&mut one, "engine_calls").parse::<u64>().expect("a number") - before;
         assert_eq!(made, 3, "{request}");
+    }
+}
+
+#[test]
+fn a_group_has_no_more_calls_made_than_a_stream_has_entries_for_it() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    one.expect(&[("XGROUP CREATE s g $ MKSTREAM", "+OK"), ("XGROUP CREATE s h $", "+OK")]);
+    let call = |group: &str, at: usize| format!("XREADGROUP GROUP {group} c{at} COUNT 1 BLOCK 0 STREAMS s >");
+    let mut of_g: Vec<Client> = (0..BLOCKED).map(|at| fleet.servers[0].block(&call("g", at))).collect();
+    let mut of_h: Vec<Client> = (0..BLOCKED).map(|at| fleet.servers[0].block(&call("h", at))).collect();
+    one.expect(&[("XLEN s", ":0")]); // by now all of them are in the queue
+    let before: u64 = engine_info(&mut one, "engine_calls").parse().expect("a number");
+    for words in ["MULTI", "XADD s 1-1 f a", "XADD s 1-2 f b", "EXEC"] {
+        other.call(words);
+    }
+    for clients in [&mut of_g, &mut of_h] {
+        for (client, (id, value)) in clients.iter_mut().zip([("1-1", "a"), ("1-2", "b")]) {
+            let told = format!("*1 *2 $1 s *1 *2 $3 {id} *2 $1 f $1 {value}");
+            assert_eq!(client.reply(), told);
+        }
+    }
+    one.expect(&[("XLEN s", ":2")]);
+    let made = engine_info(&mut one, "engine_calls").parse::<u64>().expect("a number") - before;
+    assert_eq!(made, 4);
+    // All are told that their group is gone.
+    one.expect(&[("XGROUP DESTROY s g", ":1")]);
+    for client in of_g.iter_mut().skip(2) {
+        assert!(client.reply().starts_with("-NOGROUP"));
     }
 }
 
