@@ -1,5 +1,6 @@
 //! `keylatch lock --list`: the locks, as a table for people or as JSON for programs.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::app::lock::connection::LockConnection;
@@ -7,7 +8,7 @@ use crate::app::lock::failure::LockFailure;
 use crate::app::lock::info::{self, Info};
 use crate::app::lock::options::ServerOptions;
 use crate::app::lock::shown::{json, shown, time};
-use crate::app::process::Console;
+use crate::text::system_text;
 
 /// Titles of the columns.
 const HEADS: [&str; 6] = ["NAME", "HOLDER", "AGE", "TTL", "WAITING", "FENCE"];
@@ -20,17 +21,27 @@ pub(super) async fn list(
     server: &ServerOptions,
     pattern: Option<&[u8]>,
     is_json: bool,
-    console: Console,
 ) -> Result<ExitCode, LockFailure> {
     let failed = |error| LockFailure::of(error, pattern.unwrap_or_default());
     let mut connection = LockConnection::connect(server).await.map_err(failed)?;
     let locks = info::list(&mut connection, pattern).await.map_err(failed)?;
-    if is_json {
-        locks.iter().for_each(|(name, info)| (console.say)(&object(name, info)));
-    } else {
-        table(&locks).iter().for_each(|row| (console.say)(row));
-    }
+    let lines = if is_json { locks.iter().map(|(name, info)| object(name, info)).collect() } else { table(&locks) };
+    print(&lines)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints lines on standard output; returns false if nobody reads them any more.
+///
+/// # Errors
+/// If they cannot be written.
+pub(super) fn print(lines: &[String]) -> Result<bool, LockFailure> {
+    let mut out = io::stdout().lock();
+    let written = lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
+    match written {
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(cause) => Err(LockFailure::of_system(format!("Writing to standard output: {}", system_text(&cause)))),
+        Ok(()) => Ok(true),
+    }
 }
 
 /// Returns the rows of a table, the first with the titles of the columns.

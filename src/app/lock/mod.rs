@@ -76,7 +76,7 @@ pub(crate) fn run(words: Vec<Vec<u8>>, console: Console) -> ExitCode {
 async fn perform(server: &ServerOptions, task: &LockTask, console: Console) -> Result<ExitCode, LockFailure> {
     match task {
         LockTask::Run(run) => run::run(server, run, console).await,
-        LockTask::List { pattern, is_json } => list::list(server, pattern.as_deref(), *is_json, console).await,
+        LockTask::List { pattern, is_json } => list::list(server, pattern.as_deref(), *is_json).await,
         LockTask::Watch(name) => watch::watch(server, name.as_deref(), console).await,
         LockTask::Release { name, is_forced } => release::release(server, name, *is_forced, console).await,
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::sync::mpsc::Receiver;
 use crate::app::lock::connection::LockConnection;
 use crate::app::lock::failure::{LockFailure, RequestError};
 use crate::app::lock::info::{self, Info};
-use crate::app::lock::list::table;
+use crate::app::lock::list::{print, table};
 use crate::app::lock::options::ServerOptions;
 use crate::app::lock::screen::{Screen, keys};
 use crate::app::lock::shown::{shown, time};
@@ -45,7 +45,7 @@ pub(super) async fn watch(
         (SignalReceiver::new().map_err(of_system)?, signal(SignalKind::from_raw(SIGCONT)).map_err(of_system)?);
     let mut view = View::open(console);
     loop {
-        view.show(name, &locks);
+        view.show(name, &locks)?;
         tokio::select! {
             _ = signals.end() => break,
             () = view.until_quit() => break,
@@ -138,7 +138,7 @@ impl View {
         self.absence = Some(reason.to_owned());
     }
 
-    fn show(&mut self, name: Option<&[u8]>, locks: &Locks) {
+    fn show(&mut self, name: Option<&[u8]>, locks: &Locks) -> Result<(), LockFailure> {
         match &self.screen {
             Some((screen, _)) => {
                 let mut lines = match name {
@@ -150,25 +150,27 @@ impl View {
                     self.absence.as_ref().map_or("q ends this".into(), |reason| format!("{reason}; trying again")),
                 );
                 screen.draw(&lines);
+                Ok(())
             }
             None => self.print_changes(name, locks),
         }
     }
 
-    fn print_changes(&mut self, name: Option<&[u8]>, locks: &Locks) {
+    fn print_changes(&mut self, name: Option<&[u8]>, locks: &Locks) -> Result<(), LockFailure> {
         let mut gone: Vec<Vec<u8>> = self.said.keys().chain(name.map(<[u8]>::to_vec).as_ref()).cloned().collect();
         gone.retain(|name| !locks.iter().any(|(held, _)| held == name));
         let now = locks.iter().map(|(name, info)| (name.clone(), state(info)));
+        let mut lines = Vec::new();
         for (name, state) in now.chain(gone.into_iter().map(|name| (name, "free".to_owned()))) {
-            if self.said.get(&name) == Some(&state) {
-                continue;
+            if self.said.get(&name) != Some(&state) {
+                lines.push(format!("{}: {state}", shown(&name)));
+                self.said.insert(name, state);
             }
-            let mut out = io::stdout().lock();
-            self.is_closed |= writeln!(out, "{}: {state}", shown(&name)).and_then(|()| out.flush()).is_err();
-            self.said.insert(name, state);
         }
         // A lock that is gone is reported once, and is new when it comes back.
         self.said.retain(|known, state| state != "free" || name == Some(known));
+        self.is_closed |= !print(&lines)?;
+        Ok(())
     }
 }
 

@@ -75,6 +75,19 @@ fn no_program_panics_where_a_standard_stream_fails_and_its_status_is_the_same() 
 }
 
 #[test]
+fn a_list_that_cannot_be_written_fails_and_one_that_nobody_reads_does_not() {
+    let server = TestServer::start();
+    server.client().int("LOCK.ACQUIRE held token PX 600000");
+    for option in ["--list", "--list --json", "--watch held"] {
+        let port = server.addr().port().to_string();
+        let args: Vec<String> = ["lock", "-p", &port].into_iter().chain(option.split(' ')).map(str::to_owned).collect();
+        for (broken, status) in [(Broken::Full, 71), (Broken::Unread, 0)] {
+            assert_eq!(status_with(&args, 1, broken), Some(status), "{option}: {broken:?}");
+        }
+    }
+}
+
+#[test]
 fn a_job_keeps_its_lock_while_nobody_reads_standard_error() {
     let server = TestServer::start_with(&[("test-mode", "yes")]);
     let mut client = server.client();
