@@ -373,6 +373,7 @@ impl Loader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::sample_file::SampleFile;
     use crate::spec::sample::commands;
 
     fn from_text(text: &str) -> Result<Config, String> {
@@ -387,23 +388,6 @@ mod tests {
     fn value(config: &Config, name: &str) -> String {
         let (_, setting) = Setting::find(name.as_bytes()).expect("a known name");
         String::from_utf8(setting.get(config)).expect("the tests use ASCII")
-    }
-
-    /// A file in the temporary directory that is removed when the test ends.
-    struct ConnBuffers(PathBuf);
-
-    impl ConnBuffers {
-        fn new(name: &str, text: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("keylatch-{}-{name}", std::process::id()));
-            fs::write(&path, text).expect("the temporary directory is writable");
-            ConnBuffers(path)
-        }
-    }
-
-    impl Drop for ConnBuffers {
-        fn drop(&mut self) {
-            let _ = fs::remove_file(&self.0);
-        }
     }
 
     #[test]
@@ -531,7 +515,7 @@ mod tests {
 
     #[test]
     fn options_come_behind_the_file_and_are_named_in_errors() {
-        let file = ConnBuffers::new("options", "timeout 1\nsave 5 5\n");
+        let file = SampleFile::new("options", "timeout 1\nsave 5 5\n");
         let config =
             load(commands(), Some(&file.0), Some(b"hz 20\n"), b"timeout \"2\" \nsave \"1\" \"1\" ").expect("valid");
         assert_eq!((config.timeout_s, config.hz), (2, 20));
@@ -545,8 +529,8 @@ mod tests {
 
     #[test]
     fn includes_are_read_at_their_place() {
-        let inner = ConnBuffers::new("inner", "timeout 9\nhz 11\n");
-        let outer = ConnBuffers::new("outer", &format!("timeout 1\ninclude \"{}\"\nhz 12", inner.0.display()));
+        let inner = SampleFile::new("inner", "timeout 9\nhz 11\n");
+        let outer = SampleFile::new("outer", &format!("timeout 1\ninclude \"{}\"\nhz 12", inner.0.display()));
         let config = load(commands(), Some(&outer.0), None, b"").expect("valid");
         assert_eq!((config.timeout_s, config.hz), (9, 12));
         fs::write(&inner.0, "timeout 9\nfoo bar\n").expect("writable");
@@ -557,7 +541,7 @@ mod tests {
 
     #[test]
     fn the_first_save_line_of_a_file_and_after_an_include_replaces_what_another_file_says() {
-        let inner = ConnBuffers::new("inner-save", "save 1 1\nsave 2 2\n");
+        let inner = SampleFile::new("inner-save", "save 1 1\nsave 2 2\n");
         let include = format!("include \"{}\"", inner.0.display());
         for (text, expected) in [
             (format!("{include}\nsave 900 1\nsave 800 2"), "900 1 800 2"),
@@ -585,7 +569,7 @@ mod tests {
 
     #[test]
     fn an_include_without_end_or_file_is_an_error() {
-        let file = ConnBuffers::new("self", "");
+        let file = SampleFile::new("self", "");
         fs::write(&file.0, format!("include {}", file.0.display())).expect("writable");
         let error = load(commands(), Some(&file.0), None, b"").expect_err("endless").to_string();
         assert!(error.ends_with("Too many nested includes"), "{error}");
