@@ -108,7 +108,7 @@ fn a_client_is_served_with_each_certificate_that_openssl_takes_and_with_no_other
             );
         }
     }
-    assert!((12..30).contains(&taken), "{taken} are taken");
+    assert!((18..36).contains(&taken), "{taken} are taken");
     assert!(!made.is_served(&own_client(), None, port_of(&both)), "a certificate is needed");
 }
 

@@ -18,7 +18,7 @@ signed() {
     name=$1 issuer=$2
     shift 2
     key "$name"
-    openssl req -new -key "$name.key" -subj "/O=Test/CN=$name" -out "$name.csr"
+    openssl req -new -key "$name.key" -subj "${SUBJECT:-/O=Test/CN=$name}" -out "$name.csr"
     if [ $# = 0 ]; then
         set --
     else
@@ -63,6 +63,32 @@ signed unknown ca 1.2.3.4=critical,DER:0500 basicConstraints=CA:TRUE
 signed plain_only_signs ca keyUsage=critical,keyCertSign basicConstraints=CA:FALSE
 signed plain_server ca nsCertType=server basicConstraints=CA:FALSE
 
+# As Redis' gen-test-certs.sh makes them.
+signed test_server ca keyUsage=digitalSignature,keyEncipherment nsCertType=server
+signed test_client ca keyUsage=digitalSignature,keyEncipherment nsCertType=client
+
+# As mkcert makes them.
+ALGORITHM=RSA OPTIONS="-pkeyopt rsa_keygen_bits:3072" own development "/O=development CA/CN=somebody@here" \
+    -addext basicConstraints=critical,CA:TRUE,pathlen:0 -addext keyUsage=critical,keyCertSign
+here=subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1
+export ALGORITHM=RSA OPTIONS="-pkeyopt rsa_keygen_bits:2048" SUBJECT="/O=development certificate/OU=somebody@here"
+signed local development keyUsage=critical,digitalSignature,keyEncipherment extendedKeyUsage=serverAuth \
+    authorityKeyIdentifier=keyid $here
+signed local_client development keyUsage=critical,digitalSignature,keyEncipherment extendedKeyUsage=clientAuth,serverAuth \
+    authorityKeyIdentifier=keyid $here
+unset ALGORITHM OPTIONS SUBJECT
+
+# As cert-manager makes them, without a subject.
+own issuer "/CN=issuer" -addext basicConstraints=critical,CA:TRUE \
+    -addext keyUsage=critical,digitalSignature,keyEncipherment,keyCertSign
+SUBJECT=/ signed pod issuer keyUsage=critical,digitalSignature,keyEncipherment basicConstraints=critical,CA:FALSE \
+    authorityKeyIdentifier=keyid subjectAltName=critical,DNS:localhost,DNS:keylatch.default.svc
+SUBJECT=/ signed pod_both issuer keyUsage=critical,digitalSignature,keyEncipherment extendedKeyUsage=serverAuth,clientAuth \
+    basicConstraints=critical,CA:FALSE authorityKeyIdentifier=keyid subjectAltName=critical,DNS:localhost
+signed pod_issuer issuer keyUsage=critical,digitalSignature,keyEncipherment,keyCertSign basicConstraints=critical,CA:TRUE
+SUBJECT=/ signed pod_below pod_issuer keyUsage=critical,digitalSignature,keyEncipherment extendedKeyUsage=serverAuth,clientAuth \
+    basicConstraints=critical,CA:FALSE authorityKeyIdentifier=keyid subjectAltName=critical,URI:spiffe://cluster/keylatch
+
 # Invalid certificates.
 DAYS=-1 signed expired_1 ca
 DAYS=-1 signed expired_authority ca basicConstraints=CA:TRUE
@@ -93,4 +119,4 @@ DAYS=-1 signed between_over ca basicConstraints=critical,CA:TRUE
 signed below_over between_over
 
 for name in self stranger no_ca first; do cp "$name.crt" "$name.pem"; done
-cat ca.crt self.crt no_ca.crt first.crt over.crt > trusted.crt
+cat ca.crt self.crt no_ca.crt first.crt over.crt development.crt issuer.crt > trusted.crt
