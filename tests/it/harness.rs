@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::{Child, ExitStatus};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -394,6 +395,17 @@ impl ReservedPort {
 #[track_caller]
 pub fn wait_until(holds: impl FnMut() -> bool) {
     wait_for(PATIENCE, holds);
+}
+
+/// Waits for the end of a process, and fails after the timeout for replies.
+#[track_caller]
+pub fn wait_for_exit(child: &mut Child) -> ExitStatus {
+    let mut status = None;
+    wait_until(|| {
+        status = child.try_wait().expect("a child of ours");
+        status.is_some()
+    });
+    status.expect("it was waited for")
 }
 
 /// Polls until a condition holds, and fails after a timeout.

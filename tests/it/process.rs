@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver};
 
 use tempfile::TempDir;
 
-use crate::harness::{Client, PATIENCE, ReservedPort, encode, give_up, wait_until};
+use crate::harness::{Client, PATIENCE, ReservedPort, encode, give_up, wait_for_exit, wait_until};
 use crate::signals::send_to;
 
 /// Running server, killed when the test ends.
@@ -96,12 +96,7 @@ impl Process {
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        let mut status = None;
-        wait_until(|| {
-            status = self.child.try_wait().expect("a child of ours");
-            status.is_some()
-        });
-        status.expect("it was waited for")
+        wait_for_exit(&mut self.child)
     }
 
     /// Returns the rest of the output after the process has exited.

@@ -15,16 +15,18 @@ const REQUIRING: [&str; 2] = ["CI", "KEYLATCH_REQUIRE_REDIS"];
 
 /// Script that counts the programs named in its input until this process ends.
 const COUNT: &str = r#"
-    redis=0 etcd=0 recorded=0 get='redis-server is not on PATH (apt-get install redis-server)'
+    redis=0 etcd=0 openssl=0 recorded=0 get='redis-server is not on PATH (apt-get install redis-server)'
     while read -r program; do
         case $program in
             etcd*) etcd=$((etcd + 1)) ;;
+            openssl) openssl=$((openssl + 1)) ;;
             *record) recorded=$((recorded + 1)) ;;
             *) redis=$((redis + 1)) ;;
         esac
     done
     [ $recorded = 0 ] || echo "$recorded compared with recorded replies only: $get" >&2
     [ $redis = 0 ] || echo "$redis skipped: $get" >&2
+    [ $openssl = 0 ] || echo "$openssl skipped: openssl is not on PATH (apt-get install openssl)" >&2
     [ $etcd = 0 ] || echo "$etcd skipped: etcd is not on PATH (tests/etcd/install.sh FOLDER)" >&2
 "#;
 

@@ -11,7 +11,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
-use crate::harness::{PATIENCE, TestServer, give_up, wait_until};
+use crate::harness::{PATIENCE, TestServer, give_up, wait_for_exit, wait_until};
 use crate::process::{binary, text};
 use crate::signals::send_to;
 
@@ -116,11 +116,7 @@ impl Running {
     /// the rest of standard error.
     #[track_caller]
     fn end(mut self) -> (Option<i32>, String) {
-        let mut status = None;
-        wait_until(|| {
-            status = self.child.try_wait().expect("a child of ours");
-            status.is_some()
-        });
+        let status = wait_for_exit(&mut self.child);
         let rest = |lines: &Receiver<String>| {
             let mut rest = String::new();
             loop {
@@ -132,7 +128,6 @@ impl Running {
             }
         };
         let _ = rest(&self.output);
-        let status = status.expect("it has ended");
         // In the form of a shell's status.
         (status.code().or(status.signal().map(|signal| 128 + signal)), rest(&self.complaints))
     }
@@ -330,7 +325,7 @@ fn a_signal_that_the_caller_ignores_is_ignored_by_the_command_too() {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask").trim();
     assert_eq!(u64::from_str_radix(mask, 16).expect("a number") & 1, 1, "HUP is number 1");
     child.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
-    assert_eq!(child.wait().expect("it ends").code(), Some(3));
+    assert_eq!(wait_for_exit(&mut child).code(), Some(3));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::harness::TestServer;
+use crate::harness::{TestServer, wait_for_exit};
 use crate::lock_command::{DEFAULT_SIGNALS, FOREVER, Running, at, lines, next};
 use crate::process::binary;
 use crate::signals::send;
@@ -48,7 +48,7 @@ fn a_signal_to_the_program_alone_reaches_a_command_on_a_terminal() {
         assert_eq!(next(&output).trim_end(), "ready");
         assert!(send(name, program.parse().expect("the number of a process")));
         assert_eq!(next(&output).trim_end(), format!("got {name}"));
-        assert_eq!(terminal.wait().expect("it ends").code(), Some(5));
+        assert_eq!(wait_for_exit(&mut terminal).code(), Some(5));
     }
 }
 

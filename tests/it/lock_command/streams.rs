@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
-use crate::harness::{ReservedPort, TestServer, wait_until};
+use crate::harness::{ReservedPort, TestServer, wait_for_exit, wait_until};
 use crate::lock_command::{UNTIL_TOLD, at, lines, lock, next, shell};
 use crate::process::binary;
 
@@ -100,6 +100,6 @@ fn a_job_keeps_its_lock_while_nobody_reads_standard_error() {
     // The first is refused, which is reported.
     wait_until(|| client.call("TEST.CALLS MATCH LOCK.RENEW").matches("LOCK.RENEW").count() >= 3);
     job.stdin.take().expect("a pipe").write_all(b"\n").expect("it reads");
-    assert_eq!(job.wait().expect("it ends").code(), Some(3));
+    assert_eq!(wait_for_exit(&mut job).code(), Some(3));
     client.expect(&[("EXISTS job", ":0")]);
 }

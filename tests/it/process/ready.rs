@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
+use crate::harness::wait_for_exit;
 use crate::process::{Process, binary};
 use crate::signals::send_to;
 
@@ -30,7 +31,7 @@ fn standard_output_has_one_line_of_json_and_the_log_goes_elsewhere_where_a_progr
         let (mut rest, mut log) = (String::new(), String::new());
         out.read_to_string(&mut rest).expect("text");
         child.stderr.take().expect("a pipe").read_to_string(&mut log).expect("text");
-        assert!(child.wait().expect("it ends").success());
+        assert!(wait_for_exit(&mut child).success());
         let (logged, silent) = if is_told { (log, rest) } else { (rest, log) };
         assert!(logged.contains("Received SIGTERM") && silent.is_empty(), "{args:?}: {logged}, {silent}");
     }

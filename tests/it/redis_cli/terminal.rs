@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::harness::wait_until;
+use crate::harness::{wait_for_exit, wait_until};
 
 /// Size of the terminal.
 const COLUMNS: usize = 120;
@@ -66,7 +66,7 @@ impl Terminal {
 
     /// Returns the exit status once the program has ended.
     pub fn status(mut self) -> Option<i32> {
-        self.child.wait().expect("it ends").code()
+        wait_for_exit(&mut self.child).code()
     }
 
     fn screen(&self) -> String {
