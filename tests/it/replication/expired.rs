@@ -175,12 +175,14 @@ fn a_reload_tells_the_replicas_and_the_file_of_keys_that_have_expired() {
     client.expect(&[("DEBUG LOADAOF", "+OK"), ("GET n", "$1 1")]);
 }
 
-/// Three servers in a chain whose clocks advance together, and one outside of it that is always up and gets the same
+/// Three servers in a chain whose clocks advance together, and show dates that differ, and one outside of it that is always up and gets the same
 /// commands.
 struct Chain {
     random: Random,
     is_logged: bool,
     wall_ms: i64,
+    /// Differences of the wall clocks from the first server's, in milliseconds.
+    skews: [i64; LEN],
     nodes: Vec<Option<(TestServer, Dir)>>,
     /// Relay in front of each server.
     relays: Vec<Relay>,
@@ -195,16 +197,29 @@ fn save(number: usize, client: &mut Client) {
     assert!(reply == "+OK" || number > 0 && is_replaced, "server {number}: {reply}");
 }
 
+/// Returns the keys that a server has, with digests of their values and their deadlines, and the digest of all of it.
+fn contents(client: &mut Client) -> Vec<String> {
+    let names = ["lock", "shared"].map(str::to_owned).into_iter().chain((0..8).map(|number| format!("k{number}")));
+    let describe = |name| {
+        let [digest, deadline] =
+            ["DEBUG DIGEST-VALUE", "PEXPIRETIME"].map(|word| client.call(&format!("{word} {name}")));
+        format!("{name} {digest} {deadline}")
+    };
+    let keys: Vec<String> = names.map(describe).collect();
+    [keys, vec![client.call("DEBUG DIGEST")]].concat()
+}
+
 const LEN: usize = 3;
 
 impl Chain {
     fn start(seed: u64, is_logged: bool) -> Self {
         let relays = (0..LEN).map(|number| Relay::start(seed * 10 + number as u64, 0)).collect();
-        let (random, wall_ms, clock) = (Random::new(seed), own_ms(), Clock::manual());
+        let (mut random, wall_ms, clock) = (Random::new(seed), own_ms(), Clock::manual());
         clock.set_wall_ms(wall_ms);
         let reference = TestServer::start_on(clock, &[("enable-debug-command", "yes")]);
         let nodes = (0..LEN).map(|_| None).collect();
-        let mut chain = Chain { random, is_logged, wall_ms, nodes, relays, reference };
+        let skews = [0, random.below(400) as i64 - 200, random.below(400) as i64 - 200];
+        let mut chain = Chain { random, is_logged, wall_ms, skews, nodes, relays, reference };
         (0..LEN).for_each(|number| chain.run(number, Dir::new()));
         chain
     }
@@ -215,7 +230,7 @@ impl Chain {
             vec![("replica-announce-port", &*announced), ("appendonly", ["no", "yes"][usize::from(self.is_logged)])];
         let replicaof = number.checked_sub(1).map(|parent| format!("127.0.0.1 {}", self.relays[parent].port()));
         settings.extend(replicaof.as_deref().map(|replicaof| ("replicaof", replicaof)));
-        let (server, _) = start_at(&dir, self.wall_ms, &settings);
+        let (server, _) = start_at(&dir, self.wall_ms + self.skews[number], &settings);
         self.relays[number].lead_to(Some(server.addr()));
         self.nodes[number] = Some((server, dir));
     }
@@ -246,16 +261,22 @@ impl Chain {
     fn write(&mut self, clients: &mut [Client; 2]) {
         let key = format!("k{}", self.random.below(8));
         let ms = 1 + self.random.below(150);
-        let call = match self.random.below(8) {
+        let token = self.random.below(2);
+        let call = match self.random.below(11) {
             0 | 1 => format!("SET {key} 1 PX {ms}"),
             2 | 3 => format!("PEXPIRE {key} {ms}"),
             4 => format!("RPUSH {key} a"),
             5 => format!("HSET {key} f{ms} v"),
             6 => format!("PERSIST {key}"),
-            _ => format!("INCR {key}"),
+            7 => format!("INCR {key}"),
+            8 => format!("LOCK.ACQUIRE lock token{token} PX {ms}"),
+            9 => format!("LOCK.RENEW lock token{token} PX {ms}"),
+            _ => format!("LOCK.ACQUIRE shared token{token} SHARED PX {ms}"),
         };
-        let [here, there] = clients.each_mut().map(|client| client.call(&call));
-        assert_eq!(here, there, "{call}");
+        let replies = clients.each_mut().map(|client| client.call(&call));
+        let [here, there] =
+            if call.starts_with("LOCK.") { replies.map(|reply| reply[..1].to_owned()) } else { replies };
+        assert_eq!(here, there, "{call}"); // of a lock not the fence
     }
 
     fn step(&mut self) {
@@ -283,7 +304,15 @@ impl Chain {
         }
     }
 
-    /// Asserts that all have the same data once everything has arrived.
+    /// Sets the wall clocks, apart or to the same date.
+    fn set_dates(&self, are_apart: bool) {
+        for (number, skew_ms) in self.skews.into_iter().enumerate() {
+            self.server(number).server().set_wall_ms(self.wall_ms + if are_apart { skew_ms } else { 0 });
+        }
+    }
+
+    /// Asserts that all have the same data once everything has arrived. Meanwhile they show the same date: a key that
+    /// is over by a replica's clock is not seen there.
     fn assert_same(&self) {
         self.relays.iter().for_each(|relay| relay.hold(false));
         let mut clients: Vec<Client> = (0..LEN).map(|number| self.server(number).client()).collect();
@@ -293,10 +322,12 @@ impl Chain {
             let is_up = |client: &mut Client| client.info("master_link_status") == "up";
             clients[1..].iter_mut().all(|client| is_up(client) && place(client) == expected)
         });
-        let expected = self.reference.client().call("DEBUG DIGEST");
+        self.set_dates(false);
+        let expected = contents(&mut self.reference.client());
         for (number, client) in clients.iter_mut().enumerate() {
-            assert_eq!(client.call("DEBUG DIGEST"), expected, "server {number}");
+            assert_eq!(contents(client), expected, "server {number}, dates {:?}", self.skews);
         }
+        self.set_dates(true);
     }
 }
 
