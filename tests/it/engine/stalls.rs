@@ -23,9 +23,9 @@ const FILLERS: usize = 12;
 const VALUE: usize = 20_000;
 
 /// Starts an endless script, and waits until it blocks all other clients.
-fn hold_up(server: &TestServer) -> Client {
+fn hold_up(server: &TestServer, command: &str) -> Client {
     let mut script = server.client();
-    script.send(b"EVAL \"while true do end\" 1 held:up\r\n");
+    script.send(format!("{command} \"while true do end\" 1 held:up\r\n").as_bytes());
     loop {
         let mut other = server.client();
         other.stream_mut().set_read_timeout(Some(Duration::from_millis(300))).expect("a socket");
@@ -45,7 +45,7 @@ fn the_lease_of_a_server_is_kept_alive_while_a_script_runs() {
     let mut fleet = Fleet::start_on(etcd.clone(), 0).expect("etcd runs");
     fleet.add(Clock::system(), &[("busy-reply-threshold", "0")]);
     fleet.servers[0].client().expect(&[("SET k v", "+OK")]); // it is registered
-    let _script = hold_up(&fleet.servers[0]);
+    let _script = hold_up(&fleet.servers[0], "EVAL");
     let leases = etcd.ask("/v3/lease/leases", "{}");
     let lease = leases.split("\"ID\":\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a lease").to_owned();
     let (mut renewals, mut before_s) = (0, u64::MAX);
@@ -61,29 +61,33 @@ fn the_lease_of_a_server_is_kept_alive_while_a_script_runs() {
 
 #[test]
 fn sessions_end_before_others_take_their_locks_although_a_script_runs() {
-    let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
-    let Some((fleet, links)) = linked_fleet(&etcd) else { return };
-    fleet.servers[0].client().expect(&[("CONFIG SET busy-reply-threshold 0", "+OK")]);
-    let mut holder = fleet.servers[0].client();
-    let fence = holder.int("LOCK.ACQUIRE session held SESSION");
-    let mut heir = queued(&fleet.servers[1], "LOCK.ACQUIRE session heir PX 100000 BLOCK 0");
-    let _script = hold_up(&fleet.servers[0]);
-    let clock = Clock::system();
-    for link in &links {
-        [Way::There, Way::Back].into_iter().for_each(|way| link.cut(way, Passage::Lost));
-    }
-    thread::scope(|scope| {
-        let ended = scope.spawn(|| {
-            assert!(holder.read_to_end().is_empty());
-            clock.now().mono_us()
+    // A script that only reads keeps what the cluster has from the mirror.
+    for command in ["EVAL", "EVAL_RO"] {
+        let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
+        let Some((fleet, links)) = linked_fleet(&etcd) else { return };
+        fleet.servers[0].client().expect(&[("CONFIG SET busy-reply-threshold 0", "+OK")]);
+        let mut holder = fleet.servers[0].client();
+        let fence = holder.int("LOCK.ACQUIRE session held SESSION");
+        let mut heir = queued(&fleet.servers[1], "LOCK.ACQUIRE session heir PX 100000 BLOCK 0");
+        let _script = hold_up(&fleet.servers[0], command);
+        fleet.servers[1].client().expect(&[("SET elsewhere v", "+OK")]);
+        let clock = Clock::system();
+        for link in &links {
+            [Way::There, Way::Back].into_iter().for_each(|way| link.cut(way, Passage::Lost));
+        }
+        thread::scope(|scope| {
+            let ended = scope.spawn(|| {
+                assert!(holder.read_to_end().is_empty());
+                clock.now().mono_us()
+            });
+            let taken = acquired(&mut heir);
+            let taken_us = clock.now().mono_us();
+            let ended_us = ended.join().expect("it ends");
+            assert!(ended_us < taken_us, "{command}: the session ended at {ended_us} us, after {taken_us}");
+            assert!(taken > fence);
         });
-        let taken = acquired(&mut heir);
-        let taken_us = clock.now().mono_us();
-        let ended_us = ended.join().expect("it ends");
-        assert!(ended_us < taken_us, "the session ended at {ended_us} us, after {taken_us}");
-        assert!(taken > fence);
-    });
-    links.iter().for_each(Proxy::heal);
+        links.iter().for_each(Proxy::heal);
+    }
 }
 
 #[test]
