@@ -85,6 +85,8 @@ fn append_copy(namespace: &Namespace, raw: &mut BytesMut, appended: &mut u64, (e
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
     use crate::command::handlers;
     use crate::config::{Allowance, Config, HostPort};
@@ -186,6 +188,7 @@ mod tests {
             let changed = replica.0.settings.update(|config| {
                 let mut config = config.clone();
                 config.enable_protected_configs = Allowance::Local;
+                config.enable_debug_command = Allowance::Local;
                 Ok(config)
             });
             changed.expect("accepted");
@@ -193,6 +196,9 @@ mod tests {
             assert_eq!(execute(&mut replica, &canonical(&set)), Ok(true));
             let name = replica.0.settings.current().dbfilename.clone();
             assert_eq!(name.is_some_and(|name| *name == *"other.rdb"), is_local, "{primary}");
+            let debug = ["DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1"].map(str::to_owned);
+            assert_eq!(execute(&mut replica, &canonical(&debug)), Ok(true));
+            assert_eq!(replica.0.debug.skips_checksums.load(Relaxed), is_local, "{primary}");
         }
     }
 }

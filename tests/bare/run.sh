@@ -24,7 +24,7 @@ trap end EXIT
 
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 debootstrap --variant=minbase --include=ca-certificates,gcc,libc6-dev,make "$suite" "$root" >/dev/null
-cp /etc/resolv.conf "$root/etc/"
+cp /etc/resolv.conf /etc/hosts "$root/etc/"
 cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" # with those that only this machine trusts
 mount --rbind /dev "$root/dev" # with the pseudo terminals below it
 mount -t proc proc "$root/proc"

@@ -1,9 +1,14 @@
 //! Expiry: exact to the millisecond, on the right clock, for any number of keys.
 
+use keylatch::Clock;
+
 use crate::harness::{Client, Dice, TestServer, wait_until};
 
 const WALL_MS: i64 = 1_700_000_000_000;
 const HOUR_MS: i64 = 3_600_000;
+/// Deadlines of thousands of years and more, in Unix milliseconds.
+const FAR_DATES: [i64; 5] =
+    [1 << 50, 6_148_539_391_267_569_663, 6_148_539_391_267_570_664, 6_149_665_291_174_412_288, i64::MAX];
 
 /// Starts a server whose wall clock shows [`WALL_MS`].
 fn start_at_known_date() -> TestServer {
@@ -115,13 +120,35 @@ fn expire_obeys_nx_xx_gt_and_lt() {
 fn a_date_in_the_farthest_future_is_one() {
     let server = TestServer::start();
     let mut client = server.client();
-    for date in [1_i64 << 50, 6_148_539_391_267_569_663, 6_148_539_391_267_570_664, 6_149_665_291_174_412_288, i64::MAX]
-    {
+    for date in FAR_DATES {
         client.expect(&[(&format!("SET k v PXAT {date}"), "+OK")]);
         let shown = client.int("PEXPIRETIME k");
         assert!(date - shown <= 1 << 50 && shown <= date, "{date}: {shown}");
         assert!(client.int("PTTL k") > (1 << 50) - (1 << 42), "{date}");
         client.expect(&[("GET k", "$1 v")]);
+    }
+}
+
+#[test]
+fn a_date_in_the_farthest_future_is_the_same_in_each_file() {
+    for settings in [&[("appendonly", "yes")][..], &[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")], &[]] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let place = [("dir", dir.path().to_str().expect("text")), ("save", "3600 1"), ("dbfilename", "dump.rdb")];
+        let settings = [&place[..], settings].concat();
+        let server = TestServer::start_on(Clock::manual(), &settings);
+        let mut client = server.client();
+        let dates = FAR_DATES.map(|date| {
+            client.expect(&[(&format!("SET k:{date} v PXAT {date}"), "+OK")]);
+            client.int(&format!("PEXPIRETIME k:{date}"))
+        });
+        if client.call("BGREWRITEAOF").starts_with('+') {
+            wait_until(|| client.info("aof_rewrite_in_progress") == "0" && client.info("aof_rewrite_scheduled") == "0");
+        }
+        client.expect(&[("SAVE", "+OK")]);
+        server.end();
+        let server = TestServer::start_on(Clock::manual(), &settings);
+        let mut client = server.client();
+        assert_eq!(FAR_DATES.map(|date| client.int(&format!("PEXPIRETIME k:{date}"))), dates, "{settings:?}");
     }
 }
 

@@ -156,3 +156,37 @@ fn who_connects_first_to_a_server_that_has_nothing_to_load_is_served() {
         }
     }
 }
+
+#[test]
+fn who_connects_while_little_is_loaded_is_served_once_it_is_there() {
+    for settings in [&["--save", "3600 1"][..], &["--save", "", "--appendonly", "yes"]] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let start = |port: &ReservedPort| {
+            let mut command = Command::new(binary());
+            command.args(["--bind", "127.0.0.1", "--port", &port.port().to_string(), "--dir"]).arg(dir.path());
+            Process::run(command.args(settings))
+        };
+        let port = ReservedPort::new();
+        let mut first = start(&port);
+        first.read_until("Ready to accept connections");
+        Client::connect(port.addr()).expect(&[("SET k v", "+OK")]);
+        first.signal("TERM");
+        assert!(first.wait().success());
+        // A machine on which that takes longer than the tenth of a second says so in the log.
+        let is_served = (0..20).any(|_| {
+            let port = ReservedPort::new();
+            let mut process = start(&port);
+            let mut stream = None;
+            wait_until(|| {
+                stream = TcpStream::connect(port.addr()).ok();
+                stream.is_some()
+            });
+            let reply = Client::over(stream.expect("a connection")).call("GET k");
+            let log = process.read_until("DB loaded from").lines().last().unwrap_or_default().to_owned();
+            let was_long = !log.contains(": 0.0");
+            assert!(reply == "$1 v" || was_long && reply.starts_with("-LOADING"), "{reply}, {log}");
+            reply == "$1 v"
+        });
+        assert!(is_served, "{settings:?}");
+    }
+}

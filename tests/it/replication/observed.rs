@@ -37,6 +37,8 @@ fn what_a_replica_executes_is_in_monitor_and_the_slow_log_and_its_bytes_are_coun
     replica.wait_for(&primary);
     let slow = replica.client().call("SLOWLOG GET 128").to_lowercase();
     assert!(slow.contains("$3 set $1 k $1 v"), "{slow}");
+    let histogram = replica.client().call("LATENCY HISTOGRAM set incr");
+    assert_eq!(histogram.matches("$5 calls :2").count(), 2, "{histogram}");
     let count = |node: &Node, field: &str| node.info(field).parse::<u64>().expect("a number");
     assert!(count(&replica, "total_net_repl_input_bytes") > 200);
     assert!(count(&replica, "total_net_input_bytes") >= count(&replica, "total_net_repl_input_bytes"));
