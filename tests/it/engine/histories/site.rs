@@ -227,7 +227,8 @@ fn running(process: &mut Process) -> Option<&mut Process> {
 /// Returns whether a reply means that a request was not executed, and never will be.
 pub(super) fn is_refusal(reply: &str) -> bool {
     let reply = reply.strip_prefix("-EXECABORT Transaction discarded because of: ").unwrap_or(reply);
-    ["NOQUORUM ", "LOADING "].iter().any(|code| reply.trim_start_matches('-').starts_with(code))
+    let is_full = reply.starts_with("-ERR etcd: ") && reply.ends_with("database space exceeded");
+    is_full || ["NOQUORUM ", "LOADING "].iter().any(|code| reply.trim_start_matches('-').starts_with(code))
 }
 
 /// Stream on which an error counts as its end.
@@ -259,6 +260,11 @@ impl Session {
         stream.set_nodelay(true).ok()?;
         stream.set_read_timeout(Some(REPLY_TIMEOUT)).ok()?;
         Some(Session(Client::over(Frail(stream))))
+    }
+
+    /// Sends a command.
+    pub(super) fn begin(&mut self, words: &[&str]) {
+        self.0.send(&encode(words));
     }
 
     /// Sends a command and returns its reply; `None` if the connection is lost.

@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use super::site::Treatment;
+use super::site::{Session, Treatment};
 use super::{Figures, NODES, Run, SERVERS};
 use crate::engine::etcd::field;
 use crate::engine::proxy::{Passage, Way};
-use crate::harness::Dice;
+use crate::harness::{Dice, wait_until};
 
 /// Maximum number of simultaneous faults.
 const FAULTS_MAX: usize = 2;
@@ -28,6 +28,8 @@ enum Fault {
     ServerStopped(usize),
     /// A server's links are cut or slow.
     LinksChanged(usize),
+    /// The nodes refuse changes as if their disks were full.
+    SpaceExceeded,
 }
 
 impl Fault {
@@ -37,6 +39,7 @@ impl Fault {
             Fault::NodeKilled(node) | Fault::NodeStopped(node) => (0, node),
             Fault::ServerKilled(server) | Fault::ServerStopped(server) => (1, server),
             Fault::LinksChanged(server) => (2, server),
+            Fault::SpaceExceeded => (3, 0),
         };
         place(self) == place(other)
     }
@@ -47,6 +50,8 @@ impl Fault {
 pub(super) struct Trouble {
     log: Mutex<Vec<(u64, String)>>,
     counts: Mutex<BTreeMap<&'static str, u64>>,
+    /// Connections on which scripts run.
+    scripts: Mutex<Vec<Session>>,
 }
 
 impl Trouble {
@@ -98,6 +103,7 @@ impl Trouble {
             }
         }
         present.into_iter().for_each(|fault| self.end(run, &mut dice, fault));
+        self.end_alarms(run, true); // one that was raised while no majority answered may come late
         if run.site.has_processes() {
             (0..SERVERS).for_each(|server| run.site.treat(server, Treatment::MoveDate(0)));
         }
@@ -110,7 +116,7 @@ impl Trouble {
             0 => run.site.etcd.leader().unwrap_or(node),
             _ => node,
         };
-        let fault = match dice.roll(if run.site.has_processes() { 20 } else { 14 }) {
+        let fault = match dice.roll(if run.site.has_processes() { 24 } else { 18 }) {
             0 | 1 => Fault::NodeKilled(node),
             2 | 3 => Fault::NodeStopped(node),
             4..=9 => Fault::LinksChanged(server),
@@ -118,8 +124,10 @@ impl Trouble {
             11 => return self.compact(run),
             12 => return self.change_leader(run),
             13 => return self.revoke_lease(run, dice),
-            14..=16 => Fault::ServerKilled(server),
-            17 | 18 => Fault::ServerStopped(server),
+            14 | 15 => return self.run_script(run, server, dice),
+            16 | 17 => Fault::SpaceExceeded,
+            18..=20 => Fault::ServerKilled(server),
+            21 | 22 => Fault::ServerStopped(server),
             _ => return self.move_date(run, server, dice),
         };
         if present.iter().any(|other| other.meets(fault)) {
@@ -144,6 +152,10 @@ impl Trouble {
                 run.site.treat(server, Treatment::Stop);
             }
             Fault::LinksChanged(server) => return self.change_links(run, server, dice),
+            Fault::SpaceExceeded => {
+                self.count_one("times without space");
+                self.raise_alarm(run, node);
+            }
         }
         self.note(run, format!("{fault:?}"));
     }
@@ -161,6 +173,7 @@ impl Trouble {
             Fault::ServerKilled(server) => run.site.treat(server, Treatment::Start),
             Fault::ServerStopped(server) => run.site.treat(server, Treatment::Continue),
             Fault::LinksChanged(server) => run.site.heal(server),
+            Fault::SpaceExceeded => self.end_alarms(run, false),
         }
         self.note(run, format!("the end of {fault:?}"));
     }
@@ -183,6 +196,42 @@ impl Trouble {
             link.delay(latency);
             ways.iter().for_each(|way| link.cut(*way, passage));
         }
+    }
+
+    /// Keeps a server busy with a script that writes in the end.
+    fn run_script(&self, run: &Run, server: usize, dice: &mut Dice) {
+        let seconds = [0.3, 1.0, 3.0][dice.roll(3) as usize];
+        let Some(mut session) = run.site.session(server) else { return };
+        self.count_one("busy scripts");
+        self.note(run, format!("a script of {seconds} s on server {server}"));
+        let script =
+            format!("local from=os.clock() while os.clock()-from<{seconds} do end return redis.call('incr',KEYS[1])");
+        session.begin(&["EVAL", &script, "1", &format!("busy:{server}")]);
+        self.scripts.lock().expect("it was unlocked").push(session);
+    }
+
+    /// Makes the nodes believe that a node's disk is full.
+    fn raise_alarm(&self, run: &Run, node: usize) {
+        let answer = run.site.etcd.ask_node(node, "/v3/maintenance/status", "{}");
+        let Some(member) = answer.as_deref().and_then(|answer| field(answer, "member_id")) else { return };
+        let body = format!("{{\"action\":\"ACTIVATE\",\"memberID\":\"{member}\",\"alarm\":\"NOSPACE\"}}");
+        Self::ask(run, "/v3/maintenance/alarm", &body);
+    }
+
+    /// Ends all alarms; waits for a majority that says that there are none if `is_last`.
+    fn end_alarms(&self, run: &Run, is_last: bool) {
+        wait_until(|| {
+            let answer = Self::ask(run, "/v3/maintenance/alarm", "{\"action\":\"GET\"}");
+            let alarms = answer.as_deref().map(|answer| {
+                answer.split("\"memberID\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect::<Vec<_>>()
+            });
+            let is_over = alarms.as_ref().is_some_and(Vec::is_empty);
+            for member in alarms.unwrap_or_default() {
+                let body = format!("{{\"action\":\"DEACTIVATE\",\"memberID\":\"{member}\",\"alarm\":\"NOSPACE\"}}");
+                Self::ask(run, "/v3/maintenance/alarm", &body);
+            }
+            is_over || !is_last
+        });
     }
 
     /// Ends all connections of a server.
