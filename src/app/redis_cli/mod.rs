@@ -29,14 +29,14 @@ use crate::text::system_text;
 
 use lines::Lines;
 use options::{CliInvocation, CliMode, CliOptions};
-use output::{is, print};
+use output::{is, print, unwritten};
 use session::CliSession;
 
 /// Runs with the arguments after the program name; returns the exit status.
 pub(crate) fn run(words: Vec<Vec<u8>>, version: &str, complain: fn(&str)) -> ExitCode {
     let password = std::env::var_os("REDISCLI_AUTH").map(std::os::unix::ffi::OsStringExt::into_vec);
     let outcome = match options::read(words, version, password) {
-        Ok(CliInvocation::Print(text)) => print(text.as_bytes()).map_err(|cause| system_text(&cause)).map(|()| true),
+        Ok(CliInvocation::Print(text)) => print(text.as_bytes()).map_err(|cause| unwritten(&cause)).map(|()| true),
         Ok(CliInvocation::Talk(options)) => talk(*options, version, complain),
         Err(reason) => Err(reason),
     };
@@ -44,7 +44,9 @@ pub(crate) fn run(words: Vec<Vec<u8>>, version: &str, complain: fn(&str)) -> Exi
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(reason) => {
-            complain(&reason);
+            if !reason.is_empty() {
+                complain(&reason);
+            }
             ExitCode::FAILURE
         }
     }

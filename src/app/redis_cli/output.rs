@@ -26,7 +26,12 @@ pub(super) fn print(bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// If standard output fails.
 pub(super) fn say(text: &str) -> Result<(), String> {
-    print(text.as_bytes()).map_err(|cause| system_text(&cause))
+    print(text.as_bytes()).map_err(|cause| unwritten(&cause))
+}
+
+/// Returns the reason for which standard output failed; nothing if nobody reads it any more, as in `--scan | head`.
+pub(super) fn unwritten(cause: &io::Error) -> String {
+    if cause.kind() == io::ErrorKind::BrokenPipe { String::new() } else { system_text(cause) }
 }
 
 /// Pauses between commands or cycles.

@@ -1,11 +1,11 @@
 //! `--scan`: prints the names of all keys.
 
 use crate::app::redis_cli::options::KeySelection;
-use crate::app::redis_cli::output::{pause, print};
+use crate::app::redis_cli::output::{pause, print, unwritten};
 use crate::app::redis_cli::session::CliSession;
 use crate::app::redis_cli::show::ReplyForm;
 use crate::resp::Frame;
-use crate::text::{quote, system_text};
+use crate::text::quote;
 
 /// Prints the names, one in a line.
 ///
@@ -19,7 +19,7 @@ pub(super) fn run(session: &mut CliSession) -> Result<bool, String> {
         let names;
         (cursor, names) = next(session, &cursor, &selection)?;
         let lines: Vec<u8> = names.iter().flat_map(|name| line(name, is_quoted)).collect();
-        print(&lines).map_err(|cause| system_text(&cause))?;
+        print(&lines).map_err(|cause| unwritten(&cause))?;
         pause(interval);
         if cursor == b"0" {
             return Ok(true);

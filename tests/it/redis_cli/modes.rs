@@ -25,6 +25,19 @@ fn filled() -> TestServer {
 }
 
 #[test]
+fn a_scan_whose_output_nobody_reads_ends_without_a_word() {
+    let (cli, server) = (Cli::new(), filled());
+    for option in ["--scan", "--bigkeys"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut scan = Command::new(cli.path());
+        scan.args(["-p", &server.addr().port().to_string(), option]).stdout(writer);
+        let output = scan.output().expect("it starts");
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""), "{option}");
+    }
+}
+
+#[test]
 fn commands_are_repeated_and_raw_replies_have_the_delimiters_of_the_options() {
     let (cli, server) = (Cli::new(), filled());
     for args in [
