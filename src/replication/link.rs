@@ -152,8 +152,8 @@ impl Link {
 
     /// Connects, synchronises and follows the primary until the connection ends.
     fn connect(&mut self) -> Result<(), Broken> {
-        info!("Connecting to MASTER {}:{}", self.primary.host, self.primary.port);
         self.note(|link| link.state = LinkState::Connecting)?;
+        info!("Connecting to MASTER {}:{}", self.primary.host, self.primary.port);
         let config = self.namespace.settings.current();
         let mut wire = Wire::connect(&self.primary, &config)?;
         info!("MASTER <-> REPLICA sync started");
