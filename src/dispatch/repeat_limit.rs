@@ -1,6 +1,7 @@
 //! The number of blocked calls that an engine repeats after a change of a key.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::client::registry::{BlockedCall, ClientWait};
 use crate::dispatch::Env;
@@ -17,7 +18,7 @@ pub(super) enum RepeatLimit {
     /// The number of elements for which no call was repeated yet.
     Elements(usize),
     /// For each consumer group of a stream, the last entry for which a call was repeated.
-    Entries(HashMap<Box<[u8]>, StreamId>),
+    Entries(HashMap<Arc<[u8]>, StreamId>),
 }
 
 impl RepeatLimit {
@@ -50,7 +51,7 @@ impl RepeatLimit {
             RepeatLimit::Elements(left) => *left = left.saturating_sub(1),
             RepeatLimit::Entries(last) => {
                 if let Some(group) = group.filter(|group| !group.claims) {
-                    return Some(next_entry(view, key, &group.name, last));
+                    return Some(advance(view, key, group.name, last));
                 }
             }
         }
@@ -60,13 +61,13 @@ impl RepeatLimit {
 
 /// Goes to the next entry that a group has not delivered; returns false if there is none. Without the group the call is
 /// repeated for its error.
-fn next_entry(view: &mut View<'_>, key: Key<'_>, group: &[u8], last: &mut HashMap<Box<[u8]>, StreamId>) -> bool {
+fn advance(view: &mut View<'_>, key: Key<'_>, group: Arc<[u8]>, last: &mut HashMap<Arc<[u8]>, StreamId>) -> bool {
     let Ok(Some(stream)) = view.get::<Stream>(key, Lookup::PEEK) else { return true };
-    let Some(delivered) = stream.group(group).map(|group| group.last) else { return true };
-    let after = last.get(group).copied().unwrap_or(delivered);
+    let Some(delivered) = stream.group(&group).map(|group| group.last) else { return true };
+    let after = last.get(&group).copied().unwrap_or(delivered);
     let next = after.next().and_then(|start| stream.range(start, StreamId::MAX).next());
     if let Some(entry) = &next {
-        last.insert(group.into(), entry.id);
+        last.insert(group, entry.id);
     }
     next.is_some()
 }

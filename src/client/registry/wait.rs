@@ -104,7 +104,7 @@ impl BlockedCall {
 #[derive(Clone, Debug)]
 pub(crate) struct AwaitedGroup {
     /// The name of the group.
-    pub(crate) name: Box<[u8]>,
+    pub(crate) name: Arc<[u8]>,
     /// True if the call also takes entries that were delivered to other consumers.
     pub(crate) claims: bool,
 }

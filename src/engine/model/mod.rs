@@ -9,6 +9,7 @@
 //! its revisions, and no client gets the lock without queueing before one that waits; no client waits for ever; and in
 //! the end all mirrors equal the cluster.
 
+mod blocked;
 #[cfg(feature = "lua")]
 mod busy;
 mod cluster;
