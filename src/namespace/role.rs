@@ -240,4 +240,14 @@ mod tests {
             assert_eq!(*ended.lock(), [1, 2]);
         }
     }
+
+    #[test]
+    fn the_link_of_a_term_is_not_up_because_that_of_the_former_one_was() {
+        let role = Role::default();
+        let primary = |port| Some(HostPort { host: "h".into(), port });
+        role.begin_term(primary(1), false);
+        assert!(role.update(role.term(), |link| link.state = LinkState::Connected) && role.link().is_up());
+        role.begin_term(primary(2), false);
+        assert_eq!(role.link().state, LinkState::Connect);
+    }
 }
