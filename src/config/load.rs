@@ -371,9 +371,10 @@ impl Loader {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::config) mod tests {
+    use tempfile::NamedTempFile;
+
     use super::*;
-    use crate::config::sample_file::SampleFile;
     use crate::spec::sample::commands;
 
     fn from_text(text: &str) -> Result<Config, String> {
@@ -388,6 +389,13 @@ mod tests {
     fn value(config: &Config, name: &str) -> String {
         let (_, setting) = Setting::find(name.as_bytes()).expect("a known name");
         String::from_utf8(setting.get(config)).expect("the tests use ASCII")
+    }
+
+    /// Returns a temporary file with a text.
+    pub(in crate::config) fn file_of(text: &str) -> NamedTempFile {
+        let file = NamedTempFile::new().expect("the temporary directory is writable");
+        fs::write(&file, text).expect("it is writable");
+        file
     }
 
     #[test]
@@ -515,34 +523,34 @@ mod tests {
 
     #[test]
     fn options_come_behind_the_file_and_are_named_in_errors() {
-        let file = SampleFile::new("options", "timeout 1\nsave 5 5\n");
+        let file = file_of("timeout 1\nsave 5 5\n");
         let config =
-            load(commands(), Some(&file.0), Some(b"hz 20\n"), b"timeout \"2\" \nsave \"1\" \"1\" ").expect("valid");
+            load(commands(), Some(file.path()), Some(b"hz 20\n"), b"timeout \"2\" \nsave \"1\" \"1\" ").expect("valid");
         assert_eq!((config.timeout_s, config.hz), (2, 20));
         assert_eq!(value(&config, "save"), "5 5 1 1");
-        let error = load(commands(), Some(&file.0), None, b"foo \"bar\" ").expect_err("unknown");
+        let error = load(commands(), Some(file.path()), None, b"foo \"bar\" ").expect_err("unknown");
         let SettingsError::RefusedOption { option, text, .. } = error else { panic!("{error}") };
         assert_eq!((option.as_str(), text.as_str()), ("the option --foo", "foo \"bar\""));
-        let error = load(commands(), Some(&file.0), Some(b"foo bar"), b"").expect_err("unknown");
+        let error = load(commands(), Some(file.path()), Some(b"foo bar"), b"").expect_err("unknown");
         assert!(matches!(error, SettingsError::Refused { line: 3, .. }), "{error}");
     }
 
     #[test]
     fn includes_are_read_at_their_place() {
-        let inner = SampleFile::new("inner", "timeout 9\nhz 11\n");
-        let outer = SampleFile::new("outer", &format!("timeout 1\ninclude \"{}\"\nhz 12", inner.0.display()));
-        let config = load(commands(), Some(&outer.0), None, b"").expect("valid");
+        let inner = file_of("timeout 9\nhz 11\n");
+        let outer = file_of(&format!("timeout 1\ninclude \"{}\"\nhz 12", inner.path().display()));
+        let config = load(commands(), Some(outer.path()), None, b"").expect("valid");
         assert_eq!((config.timeout_s, config.hz), (9, 12));
-        fs::write(&inner.0, "timeout 9\nfoo bar\n").expect("writable");
-        let error = load(commands(), Some(&outer.0), None, b"").expect_err("the included file is bad").to_string();
-        let place = format!("Reading the configuration file {}, at line 2\n>>> 'foo bar'", inner.0.display());
+        fs::write(&inner, "timeout 9\nfoo bar\n").expect("writable");
+        let error = load(commands(), Some(outer.path()), None, b"").expect_err("the included file is bad").to_string();
+        let place = format!("Reading the configuration file {}, at line 2\n>>> 'foo bar'", inner.path().display());
         assert!(error.contains(&place), "{error}");
     }
 
     #[test]
     fn the_first_save_line_of_a_file_and_after_an_include_replaces_what_another_file_says() {
-        let inner = SampleFile::new("inner-save", "save 1 1\nsave 2 2\n");
-        let include = format!("include \"{}\"", inner.0.display());
+        let inner = file_of("save 1 1\nsave 2 2\n");
+        let include = format!("include \"{}\"", inner.path().display());
         for (text, expected) in [
             (format!("{include}\nsave 900 1\nsave 800 2"), "900 1 800 2"),
             (format!("save 900 1\n{include}"), "1 1 2 2"),
@@ -569,9 +577,9 @@ mod tests {
 
     #[test]
     fn an_include_without_end_or_file_is_an_error() {
-        let file = SampleFile::new("self", "");
-        fs::write(&file.0, format!("include {}", file.0.display())).expect("writable");
-        let error = load(commands(), Some(&file.0), None, b"").expect_err("endless").to_string();
+        let file = file_of("");
+        fs::write(file.path(), format!("include {}", file.path().display())).expect("writable");
+        let error = load(commands(), Some(file.path()), None, b"").expect_err("endless").to_string();
         assert!(error.ends_with("Too many nested includes"), "{error}");
         assert_eq!(
             from_text("include nope.conf").expect_err("missing"),

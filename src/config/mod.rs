@@ -20,8 +20,6 @@ mod lists;
 mod live;
 mod load;
 mod rewrite;
-#[cfg(test)]
-mod sample_file;
 mod settings;
 mod suggest;
 mod table;

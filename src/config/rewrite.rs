@@ -1,8 +1,8 @@
 //! CONFIG REWRITE: writes the settings in force into the file they were loaded from.
 //!
 //! Comments, order and directives that are not settings are kept, a line is changed in place, and only settings that
-//! the file lacks and that differ from the default are appended. As in Redis, invalid lines become comments, and
-//! several empty lines become one.
+//! the file lacks and that differ from the default are appended; so are `save` lines before an `include`. As in Redis,
+//! invalid lines become comments, and several empty lines become one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File, Permissions};
@@ -218,7 +218,7 @@ fn directive(word: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::config::load;
-    use crate::config::sample_file::SampleFile;
+    use crate::config::load::tests::file_of;
     use crate::spec::sample::commands;
 
     fn rewrite(settings: &str, old: &str) -> String {
@@ -257,9 +257,14 @@ mod tests {
 
     #[test]
     fn save_points_hold_wherever_a_file_with_others_is_included() {
-        let inner = SampleFile::new("rewritten-save", "save 1 1\nsave 2 2\n");
-        let include = format!("include {}", inner.0.display());
-        for old in [format!("save 900 1\n{include}"), format!("{include}\nsave 900 1"), include.clone()] {
+        let inner = file_of("save 1 1\nsave 2 2\n");
+        let include = format!("include {}", inner.path().display());
+        for old in [
+            format!("save 900 1\n{include}"),
+            format!("{include}\nsave 900 1"),
+            format!("save 900 1\n{include}\nsave 800 2"),
+            include.clone(),
+        ] {
             for changed in ["save 7 7", "save 7 7 8 8", "save ''"] {
                 let wanted = load(commands(), None, Some(changed.as_bytes()), b"").expect("valid");
                 let once = rewritten(&wanted, Vec::new(), old.as_bytes(), false);
