@@ -60,7 +60,12 @@ impl Site {
             // Each server asks another node first.
             let nodes = (0..NODES).map(|number| (server + number) % NODES);
             let endpoints: Vec<String> = nodes.map(|node| format!("http://{}", links[node].addr())).collect();
-            [("engine", "etcd".to_owned()), ("etcd-endpoints", endpoints.join(",")), ("etcd-prefix", prefix.clone())]
+            [
+                ("engine", "etcd".to_owned()),
+                ("etcd-endpoints", endpoints.join(",")),
+                ("etcd-prefix", prefix.clone()),
+                ("busy-reply-threshold", "0".to_owned()), // all calls wait for a script
+            ]
         });
         let settings: Vec<_> = settings.collect();
         let mut site = Site {
@@ -262,8 +267,8 @@ impl Session {
         Some(Session(Client::over(Frail(stream))))
     }
 
-    /// Sends a command.
-    pub(super) fn begin(&mut self, words: &[&str]) {
+    /// Sends a command, and does not wait for its reply.
+    pub(super) fn send(&mut self, words: &[&str]) {
         self.0.send(&encode(words));
     }
 

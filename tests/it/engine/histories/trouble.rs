@@ -103,7 +103,7 @@ impl Trouble {
             }
         }
         present.into_iter().for_each(|fault| self.end(run, &mut dice, fault));
-        self.end_alarms(run, true); // one that was raised while no majority answered may come late
+        wait_until(|| Self::end_alarms(run)); // one that was raised while no majority answered may come late
         if run.site.has_processes() {
             (0..SERVERS).for_each(|server| run.site.treat(server, Treatment::MoveDate(0)));
         }
@@ -152,10 +152,8 @@ impl Trouble {
                 run.site.treat(server, Treatment::Stop);
             }
             Fault::LinksChanged(server) => return self.change_links(run, server, dice),
-            Fault::SpaceExceeded => {
-                self.count_one("times without space");
-                self.raise_alarm(run, node);
-            }
+            Fault::SpaceExceeded if Self::raise_alarm(run, node) => self.count_one("times without space"),
+            Fault::SpaceExceeded => _ = present.pop(),
         }
         self.note(run, format!("{fault:?}"));
     }
@@ -173,7 +171,7 @@ impl Trouble {
             Fault::ServerKilled(server) => run.site.treat(server, Treatment::Start),
             Fault::ServerStopped(server) => run.site.treat(server, Treatment::Continue),
             Fault::LinksChanged(server) => run.site.heal(server),
-            Fault::SpaceExceeded => self.end_alarms(run, false),
+            Fault::SpaceExceeded => _ = Self::end_alarms(run),
         }
         self.note(run, format!("the end of {fault:?}"));
     }
@@ -206,32 +204,30 @@ impl Trouble {
         self.note(run, format!("a script of {seconds} s on server {server}"));
         let script =
             format!("local from=os.clock() while os.clock()-from<{seconds} do end return redis.call('incr',KEYS[1])");
-        session.begin(&["EVAL", &script, "1", &format!("busy:{server}")]);
+        session.send(&["EVAL", &script, "1", &format!("busy:{server}")]);
         self.scripts.lock().expect("it was unlocked").push(session);
     }
 
-    /// Makes the nodes believe that a node's disk is full.
-    fn raise_alarm(&self, run: &Run, node: usize) {
+    /// Makes the nodes believe that a node's disk is full; returns false if that node does not answer.
+    fn raise_alarm(run: &Run, node: usize) -> bool {
         let answer = run.site.etcd.ask_node(node, "/v3/maintenance/status", "{}");
-        let Some(member) = answer.as_deref().and_then(|answer| field(answer, "member_id")) else { return };
-        let body = format!("{{\"action\":\"ACTIVATE\",\"memberID\":\"{member}\",\"alarm\":\"NOSPACE\"}}");
-        Self::ask(run, "/v3/maintenance/alarm", &body);
+        let member = answer.as_deref().and_then(|answer| field(answer, "member_id"));
+        member.is_some_and(|member| Self::alarm(run, "ACTIVATE", member).is_some())
     }
 
-    /// Ends all alarms; waits for a majority that says that there are none if `is_last`.
-    fn end_alarms(&self, run: &Run, is_last: bool) {
-        wait_until(|| {
-            let answer = Self::ask(run, "/v3/maintenance/alarm", "{\"action\":\"GET\"}");
-            let alarms = answer.as_deref().map(|answer| {
-                answer.split("\"memberID\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect::<Vec<_>>()
-            });
-            let is_over = alarms.as_ref().is_some_and(Vec::is_empty);
-            for member in alarms.unwrap_or_default() {
-                let body = format!("{{\"action\":\"DEACTIVATE\",\"memberID\":\"{member}\",\"alarm\":\"NOSPACE\"}}");
-                Self::ask(run, "/v3/maintenance/alarm", &body);
-            }
-            is_over || !is_last
-        });
+    /// Ends all alarms; returns true if a majority says that there are none.
+    fn end_alarms(run: &Run) -> bool {
+        let Some(answer) = Self::ask(run, "/v3/maintenance/alarm", "{\"action\":\"GET\"}") else { return false };
+        let members: Vec<&str> =
+            answer.split("\"memberID\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        members.iter().for_each(|member| _ = Self::alarm(run, "DEACTIVATE", member));
+        members.is_empty()
+    }
+
+    /// Changes the alarm about the space of a node.
+    fn alarm(run: &Run, action: &str, member: &str) -> Option<String> {
+        let body = format!("{{\"action\":\"{action}\",\"memberID\":\"{member}\",\"alarm\":\"NOSPACE\"}}");
+        Self::ask(run, "/v3/maintenance/alarm", &body)
     }
 
     /// Ends all connections of a server.
