@@ -16,7 +16,7 @@ const HEADS: [&str; 6] = ["NAME", "HOLDER", "AGE", "TTL", "WAITING", "FENCE"];
 /// Lists the locks that match a pattern.
 ///
 /// # Errors
-/// If the server does not tell.
+/// If the server does not tell, or standard output cannot be written.
 pub(super) async fn list(
     server: &ServerOptions,
     pattern: Option<&[u8]>,
@@ -26,7 +26,7 @@ pub(super) async fn list(
     let mut connection = LockConnection::connect(server).await.map_err(failed)?;
     let locks = info::list(&mut connection, pattern).await.map_err(failed)?;
     let lines = if is_json { locks.iter().map(|(name, info)| object(name, info)).collect() } else { table(&locks) };
-    print(&lines)?;
+    print_lines(&lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn list(
 ///
 /// # Errors
 /// If they cannot be written.
-pub(super) fn print(lines: &[String]) -> Result<bool, LockFailure> {
+pub(super) fn print_lines(lines: &[String]) -> Result<bool, LockFailure> {
     let mut out = io::stdout().lock();
     let written = lines.iter().try_for_each(|line| writeln!(out, "{line}")).and_then(|()| out.flush());
     match written {

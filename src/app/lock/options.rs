@@ -48,7 +48,7 @@ when it cannot be executed. Of keylatch lock itself, when COMMAND has not run, o
   69   no server: not reachable, loading, a replica
   77   the server refuses: password, permission, a key that is no lock
   64   wrong options
-  71   the system starts no process
+  71   the system starts no process, or standard output cannot be written
 --list, --watch and --release exit with 0, or these; --release with 1 when there was nothing to release.";
 
 /// The arguments, as parsed by clap; `-h` is the host, as in redis-cli.

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::Receiver;
 use crate::app::lock::connection::LockConnection;
 use crate::app::lock::failure::{LockFailure, RequestError};
 use crate::app::lock::info::{self, Info};
-use crate::app::lock::list::{print, table};
+use crate::app::lock::list::{print_lines, table};
 use crate::app::lock::options::ServerOptions;
 use crate::app::lock::screen::{Screen, keys};
 use crate::app::lock::shown::{shown, time};
@@ -30,7 +30,7 @@ type Locks = Vec<(Vec<u8>, Info)>;
 /// Follows a lock, or all of them.
 ///
 /// # Errors
-/// If the server does not tell.
+/// If the server does not tell, or standard output cannot be written.
 pub(super) async fn watch(
     server: &ServerOptions,
     name: Option<&[u8]>,
@@ -169,7 +169,7 @@ impl View {
         }
         // A lock that is gone is reported once, and is new when it comes back.
         self.said.retain(|known, state| state != "free" || name == Some(known));
-        self.is_closed |= !print(&lines)?;
+        self.is_closed |= !print_lines(&lines)?;
         Ok(())
     }
 }

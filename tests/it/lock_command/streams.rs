@@ -40,7 +40,7 @@ fn status_with(args: &[String], stream: u8, broken: Broken) -> Option<i32> {
     } else {
         command.stderr(end());
     }
-    command.status().expect("the binary starts").code()
+    wait_for_exit(&mut command.spawn().expect("the binary starts")).code()
 }
 
 #[test]

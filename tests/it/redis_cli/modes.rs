@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{Cli, run};
-use crate::harness::TestServer;
+use crate::harness::{TestServer, wait_for_exit};
 use crate::process::text;
 use crate::skipped;
 
@@ -31,9 +31,11 @@ fn a_scan_whose_output_nobody_reads_ends_without_a_word() {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let mut scan = Command::new(cli.path());
-        scan.args(["-p", &server.addr().port().to_string(), option]).stdout(writer);
-        let output = scan.output().expect("it starts");
-        assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""), "{option}");
+        scan.args(["-p", &server.addr().port().to_string(), option]).stdout(writer).stderr(Stdio::piped());
+        let mut scan = scan.spawn().expect("it starts");
+        let status = wait_for_exit(&mut scan);
+        let said = std::io::read_to_string(scan.stderr.take().expect("a pipe")).expect("text");
+        assert_eq!((status.code(), &*said), (Some(1), ""), "{option}");
     }
 }
 

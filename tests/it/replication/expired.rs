@@ -175,8 +175,8 @@ fn a_reload_tells_the_replicas_and_the_file_of_keys_that_have_expired() {
     client.expect(&[("DEBUG LOADAOF", "+OK"), ("GET n", "$1 1")]);
 }
 
-/// Three servers in a chain whose clocks advance together, and show dates that differ, and one outside of it that is always up and gets the same
-/// commands.
+/// Three servers in a chain whose clocks advance together and show dates that differ, and one outside of it that is
+/// always up and gets the same commands.
 struct Chain {
     random: Random,
     is_logged: bool,

@@ -55,7 +55,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["sort", "sort_ro"]), "numbers after another command has read one that is too small or too large for a double", "`One or more scores can't be converted into double`", "sorts them", "a command does not depend on those before it"),
     (Commands(&["scan"]), "cursors and order", "those of its hash table", "its own; the same guarantees", "a different hash table"),
     (Commands(&["keys"]), "a large database", "an atomic snapshot", "serves other clients meanwhile; a snapshot only inside `EXEC`", "other clients do not wait"),
-    (Commands(&["keys", "scan"]), "patterns with a thousand or more `*`", "give up at a nesting of 1000: `*?` repeated 50000 times matches nothing", "match, in time proportional to pattern length times name length; outside of `KEYS` and `SCAN` a comparison delays others (100 KB with 200 KB: 0.4 s)", "an iterative matcher"),
+    (Commands(&["keys", "scan"]), "patterns with a thousand or more `*`", "give up at a nesting of 1000: `*?` repeated 50000 times matches nothing", "match, in time proportional to pattern length times name length. In other commands, such as `SSCAN` and `PUBLISH`, other clients wait for one comparison: up to a second for 100 KB of `a?` against 200 KB", "an iterative matcher"),
     (Commands(&["object|freq"]), "after `BITFIELD`, `SETNX` or `SET` with `NX` or `XX`", "counts each internal lookup", "may count one use fewer or more", "fewer lookups"),
     (Commands(&["object|freq"]), "a number that Redis shares among keys", "one count for all of them", "a count per key", "numbers are not shared"),
     (Commands(&["object|idletime"]), "a key unused for long", "wraps to 0 after 194 days", "wraps to 0 after 38 days", "a smaller field per key"),
