@@ -196,7 +196,7 @@ impl Trouble {
         }
     }
 
-    /// Keeps a server busy with a script that writes in the end.
+    /// Runs a script that takes long, and writes in the end, on a server.
     fn run_script(&self, run: &Run, server: usize, dice: &mut Dice) {
         let seconds = [0.3, 1.0, 3.0][dice.roll(3) as usize];
         let Some(mut session) = run.site.session(server) else { return };
