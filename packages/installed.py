@@ -26,6 +26,7 @@ GO_LOCK = ("go mod edit ", "go", {"go.mod": "module work\n\ngo 1.19\n", "main.go
 JAVA_LOCK = ("javac -cp keylatch-lock-", "javac", {"Work.java": JAVA}, "test -e Work.class")
 PAGES = {
     "docs/TESTING.md": [PIP_DOUBLE, NPM_DOUBLE],
+    "docs/MIGRATION.md": [PIP_DOUBLE, NPM_DOUBLE],
     "docs/LOCKS.md": [PIP_LOCK, NPM_LOCK, GO_LOCK, JAVA_LOCK],
     "packages/python/double/README.md": [PIP_DOUBLE],
     "packages/python/lock/README.md": [PIP_LOCK],
