@@ -67,7 +67,7 @@ pub struct BlockedCall {
     /// Time at which the call is made again even if no key has changed, in monotonic milliseconds, or
     /// [`NEVER`](crate::store::NEVER).
     pub retry_at_ms: u64,
-    /// Consumer group whose entries the call waits for.
+    /// Consumer group whose entries the call waits for, where an engine repeats it.
     pub(crate) group: Option<AwaitedGroup>,
     /// Time spent on the call so far, in nanoseconds.
     pub spent_ns: u64,
@@ -89,7 +89,7 @@ impl BlockedCall {
     fn memory(&self) -> usize {
         const REQUEST_LEN: usize = allocation_len(COUNTED_LEN + size_of::<OwnedRequest>());
         let places = list_len::<(u64, usize)>(self.hashes.len());
-        let group = self.group.as_ref().map_or(0, |group| allocation_len(group.name.len()));
+        let group = self.group.as_ref().map_or(0, |group| allocation_len(COUNTED_LEN + group.name.len()));
         let other = if Arc::ptr_eq(&self.request, &self.shown) { 0 } else { REQUEST_LEN + self.shown.memory() };
         allocation_len(size_of::<BlockedCall>()) + REQUEST_LEN + self.request.memory() + other + places + group
     }

@@ -152,8 +152,9 @@ fn finish(
     let request = fixed_request(call.args.request(), sources);
     let retry_at_ms = next_claim_ms(call, options, sources)?;
     let claims = options.claimed_idle.is_some();
-    let group = options.group.map(|(name, _)| AwaitedGroup { name: name.into(), claims });
-    let wake_on_delete = group.is_some();
+    let is_limited = call.namespace.engine().is_some();
+    let group = options.group.filter(|_| is_limited).map(|(name, _)| AwaitedGroup { name: name.into(), claims });
+    let wake_on_delete = options.group.is_some();
     let retry = BlockedRetry { request, wake_on_delete, retry_at_ms, group, ..BlockedRetry::new(Stream::TYPE) };
     call.block_and_repeat(retry, until_ms, |reply| reply.null_array());
     Ok(())
