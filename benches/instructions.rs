@@ -56,11 +56,13 @@ struct Workload {
     calls_of_two: usize,
     /// True if another client is queued for a lock meanwhile.
     has_queue: bool,
+    /// True if changes are logged, although nobody reads the log.
+    is_logged: bool,
 }
 
 impl Workload {
     const fn new(name: &'static str, depths: &'static [usize], request: fn(usize) -> String) -> Self {
-        Workload { name, depths, load: Some(set), request, calls_of_two: 2, has_queue: false }
+        Workload { name, depths, load: Some(set), request, calls_of_two: 2, has_queue: false, is_logged: false }
     }
 
     const fn load(self, load: Option<fn(usize) -> String>) -> Self {
@@ -87,6 +89,8 @@ const WORKLOADS: &[Workload] = &[
     Workload::new("SET", DEPTHS, set_any),
     Workload { has_queue: true, ..Workload::new("SET beside a queue for a lock", &[64], set_any) },
     Workload::new("SET with PX", &[64], set_px),
+    Workload { is_logged: true, ..Workload::new("SET, logged", &[1, 64], set_any) },
+    Workload { is_logged: true, ..Workload::new("SET with PX, logged", &[1, 64], set_px) },
     Workload::new("SET of new keys", &[64], set).load(None),
     Workload::new("INCR", DEPTHS, incr).load(Some(set_number)),
     Workload::new("SETNX and DEL", DEPTHS, lock_or_release),
@@ -248,6 +252,7 @@ fn run(workload: &Workload, depth: usize) {
         serve(&runtime, &server, Tape::new(0..keys, 64, load));
         sent += keys as u64;
     }
+    server.store.set_logged(workload.is_logged);
     if workload.has_queue {
         sent += queue_up(&runtime, &server);
     }

@@ -11,8 +11,8 @@ use crate::dispatch::Call;
 use crate::dispatch::gate::ON_KEYS;
 use crate::namespace::Namespace;
 use crate::resp::{begin_command, write_word};
-use crate::spec::{Effect, Group, NO_QUEUE, RO};
-use crate::store::{Key, Lookup, Str, fences, lock_text};
+use crate::spec::{Effect, Group, NO_QUEUE};
+use crate::store::{Change, ChangeRecord, Key, Str, fences, lock_text};
 use crate::time::clock::{Deadline, Now};
 
 impl Call<'_> {
@@ -33,13 +33,7 @@ impl Call<'_> {
 
     /// Returns the form in which a deadline is logged.
     pub(crate) fn logged_deadline(&self, deadline: Deadline) -> LoggedDeadline {
-        let left_ms = deadline.remaining_ms(self.now());
-        let is_kept = || self.namespace.test_mode.is_some() && !self.namespace.log.is_copied();
-        if !deadline.is_wall() && left_ms > 0 && is_kept() {
-            LoggedDeadline { is_relative: true, ms: left_ms }
-        } else {
-            LoggedDeadline { is_relative: false, ms: deadline.wall_ms(self.now()) }
-        }
+        LoggedDeadline::of(deadline, self.namespace, self.now())
     }
 
     /// Sends the request, which has changed no keys, to the replicas.
@@ -71,6 +65,16 @@ pub(crate) struct LoggedDeadline {
 }
 
 impl LoggedDeadline {
+    fn of(deadline: Deadline, namespace: &Namespace, now: Now) -> Self {
+        let left_ms = deadline.remaining_ms(now);
+        let is_kept = || namespace.test_mode.is_some() && !namespace.log.is_copied();
+        if !deadline.is_wall() && left_ms > 0 && is_kept() {
+            LoggedDeadline { is_relative: true, ms: left_ms }
+        } else {
+            LoggedDeadline { is_relative: false, ms: deadline.wall_ms(now) }
+        }
+    }
+
     /// Returns the word for the kind of the deadline.
     pub(crate) fn choose<T>(&self, absolute: T, relative: T) -> T {
         if self.is_relative { relative } else { absolute }
@@ -108,15 +112,13 @@ pub(super) fn log_outermost(call: &mut Call<'_>) {
         push_locks(call);
         let (now, shards) = (call.view.now(), call.view.shard_numbers());
         append(call.namespace, call.caller, now, shards.as_deref());
+        call.view.forget_changes();
     }
 }
 
 /// Adds the records of the locks that the call has changed.
 fn push_locks(call: &mut Call<'_>) {
-    let mut locks = call.namespace.store.take_unlogged_locks();
-    locks.sort_unstable();
-    locks.dedup();
-    for (db, key) in locks {
+    for (db, key) in call.view.changed_locks() {
         if let Some(text) = call.view.locks().text(db, call.namespace.store.key(&key)) {
             call.caller.push_effect_in(db, &[b"PING", &lock_text::word(&key, &text)]);
         }
@@ -130,7 +132,6 @@ pub(super) fn append(namespace: &Namespace, caller: &mut Caller, at: Now, shards
         let position = namespace.record(effects, at, shards);
         caller.info.written.store(position, Relaxed);
     }
-    namespace.store.forget_unlogged();
 }
 
 /// Returns the position in the log that the reply of a call depends on. Must be called while its shards are locked.
@@ -157,47 +158,43 @@ fn push_request(call: &mut Call<'_>) {
     request.skip(command.name_args).args().for_each(|arg| write_word(out, arg));
 }
 
-/// Adds commands that set the keys written by the request to their present values.
+/// Adds commands that set the changed keys, which are strings, to their present values.
 fn push_values(call: &mut Call<'_>) {
-    let request = call.args.request();
-    for (position, _) in call.command.keys_of(request).filter(|(_, flags)| flags & RO == 0) {
-        let key = call.namespace.store.key(request.arg(position));
-        let deadline = call.view.deadline(key).flatten().map(|deadline| call.logged_deadline(deadline));
+    let Call { view, caller, namespace, .. } = call;
+    let now = view.now();
+    view.visit_changes(true, |ChangeRecord { db, key, .. }, _, entry, fence| {
+        let Some(entry) = entry else { return caller.push_effect_in(db, &[b"DEL", key.bytes]) };
+        let Ok(text) = entry.get::<Str>() else { return };
+        let deadline = entry.deadline().map(|deadline| LoggedDeadline::of(deadline, namespace, now));
         let mut number = itoa::Buffer::new();
-        match call.view.get::<Str>(key, Lookup::PEEK) {
-            Ok(Some(text)) => {
-                let mut set: SmallVec<[&[u8]; 5]> = smallvec![&b"SET"[..], key.bytes, text.as_slice()];
-                if let Some(deadline) = &deadline {
-                    set.extend([deadline.choose(&b"PXAT"[..], b"PX"), number.format(deadline.ms).as_bytes()]);
-                }
-                call.caller.push_effect(&set);
-                drop(set);
-                push_fence(call, key);
-            }
-            Ok(None) => call.caller.push_effect(&[b"DEL", key.bytes]),
-            // The key has another type: the command has rejected it, and has changed other keys.
-            Err(_) => {}
+        let mut set: SmallVec<[&[u8]; 5]> = smallvec![&b"SET"[..], key.bytes, text.as_slice()];
+        if let Some(deadline) = &deadline {
+            set.extend([deadline.choose(&b"PXAT"[..], b"PX"), number.format(deadline.ms).as_bytes()]);
         }
-    }
+        caller.push_effect_in(db, &set);
+        if fence != 0 {
+            caller.push_effect_in(db, &[b"PING", &fences::word(key.bytes, fence)]);
+        }
+    });
 }
 
-/// Adds a command that sets the fence of a key, if it has one.
-fn push_fence(call: &mut Call<'_>, key: Key<'_>) {
-    let fence = call.view.locks().fence(key);
-    if fence != 0 {
-        call.caller.push_effect(&[b"PING", &fences::word(key.bytes, fence)]);
-    }
-}
-
-/// Adds commands that set the keys of the request to their present deadlines.
+/// Adds commands that set the changed keys to their present deadlines.
 fn push_deadlines(call: &mut Call<'_>) {
-    let request = call.args.request();
-    for (position, _) in call.command.keys_of(request) {
-        let key = call.namespace.store.key(request.arg(position));
-        match call.view.deadline(key) {
-            None => call.log(&[b"DEL", key.bytes]),
-            Some(None) => call.log(&[b"PERSIST", key.bytes]),
-            Some(Some(deadline)) => call.log_deadline(key, deadline),
+    let Call { view, caller, namespace, .. } = call;
+    let now = view.now();
+    view.visit_changes(false, |ChangeRecord { db, key, .. }, change, entry, _| {
+        let deadline = match (change, entry) {
+            (Change::Deadline(deadline), _) => deadline,
+            (Change::Value, Some(entry)) => entry.deadline(),
+            (Change::Value, None) | (Change::Removal, _) => return caller.push_effect_in(db, &[b"DEL", key.bytes]),
+        };
+        match deadline {
+            None => caller.push_effect_in(db, &[b"PERSIST", key.bytes]),
+            Some(deadline) => {
+                let (logged, mut number) = (LoggedDeadline::of(deadline, namespace, now), itoa::Buffer::new());
+                let command = logged.choose(&b"PEXPIREAT"[..], b"PEXPIRE");
+                caller.push_effect_in(db, &[command, key.bytes, number.format(logged.ms).as_bytes()]);
+            }
         }
-    }
+    });
 }

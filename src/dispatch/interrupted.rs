@@ -7,7 +7,7 @@ use crate::namespace::Namespace;
 use crate::persist::Effects;
 use crate::rdb::{self, Compression};
 use crate::store::entry::Entry;
-use crate::store::{Cx, GateGuard, Interrupted, Key, Origin, Str, View};
+use crate::store::{ChangeRecords, Cx, GateGuard, Key, Origin, Str, View, lock_text};
 use crate::time::clock::Now;
 use crate::types::payload;
 
@@ -15,7 +15,7 @@ use crate::types::payload;
 pub(crate) fn log_interrupted(namespace: &Namespace) {
     let Some(interrupted) = namespace.store.take_interrupted() else { return };
     let GateGuard::Exclusive(mut exclusive) = namespace.store.lock_exclusive() else {
-        return namespace.store.put_back_interrupted(interrupted);
+        return namespace.store.put_back_interrupted(&interrupted);
     };
     let now = namespace.clock.now();
     let mut effects = states(namespace, &mut exclusive.view(0, Cx::new(now, Origin::HOST)), interrupted);
@@ -25,7 +25,7 @@ pub(crate) fn log_interrupted(namespace: &Namespace) {
 /// Logs the values of the keys that a call has restored, and the libraries of functions, if the log is copied.
 pub(super) fn log_restored(call: &mut Call<'_>, libraries: &[Vec<u8>]) {
     let namespace = call.namespace;
-    let restored = namespace.store.take_unlogged();
+    let restored = call.view.take_changes();
     if !namespace.log.is_copied() {
         return;
     }
@@ -40,39 +40,38 @@ pub(super) fn log_restored(call: &mut Call<'_>, libraries: &[Vec<u8>]) {
 }
 
 /// Returns commands that set the changed keys to their present values.
-fn states(namespace: &Namespace, view: &mut View<'_>, mut changed: Interrupted) -> Effects {
+fn states(namespace: &Namespace, view: &mut View<'_>, mut changed: ChangeRecords) -> Effects {
     let mut effects = Effects::default();
-    if changed.is_all {
+    if changed.is_all() {
         effects.push(0, &[b"FLUSHALL"]);
-        changed = all_names(view);
+        changed = all_keys(namespace, view);
     }
-    for (db, bytes) in changed.names() {
-        let key = namespace.store.key(bytes);
-        view.in_db(db, |view| push_state(namespace, (db, key), view, &mut effects));
+    for record in changed.iter() {
+        view.in_db(record.db, |view| push_state(namespace, (record.db, record.key), view, &mut effects));
     }
     effects
 }
 
-/// Returns the names of all keys, each with its database.
-fn all_names(view: &mut View<'_>) -> Interrupted {
-    let mut names = Interrupted::default();
+/// Returns all keys, as if each had changed.
+fn all_keys(namespace: &Namespace, view: &mut View<'_>) -> ChangeRecords {
+    let mut keys = ChangeRecords::default();
     for db in view.used_databases() {
         view.in_db(db, |view| {
             let mut cursor = 0;
             loop {
-                cursor = view.scan(cursor, |entry| names.push(db, entry.key()));
+                cursor = view.scan(cursor, |entry| keys.push(db, namespace.store.key(entry.key())));
                 if cursor == 0 {
                     return;
                 }
             }
         });
     }
-    names
+    keys
 }
 
 /// Adds commands that set a key to its present value.
 fn push_state(namespace: &Namespace, (db, key): (usize, Key<'_>), view: &mut View<'_>, effects: &mut Effects) {
-    let (fence, now) = (view.locks().fence(key), view.now());
+    let (fence, lock, now) = (view.locks().fence(key), view.locks().text(db, key), view.now());
     let Some(entry) = view.peek_all(&[key]).pop().flatten() else {
         return effects.push(db, &[b"DEL", key.bytes]);
     };
@@ -85,6 +84,9 @@ fn push_state(namespace: &Namespace, (db, key): (usize, Key<'_>), view: &mut Vie
         let mut number = itoa::Buffer::new();
         let fence = number.format(fence).as_bytes();
         effects.push(db, &[b"SETIFGREATER", key.bytes, text.as_slice(), fence]);
+    }
+    if let Some(lock) = lock {
+        effects.push(db, &[b"PING", &lock_text::word(key.bytes, &lock)]);
     }
 }
 

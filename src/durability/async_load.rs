@@ -60,7 +60,6 @@ impl ReplicaLoader {
             namespace.begin_time(time);
             let cx = Cx::new(namespace.clock.now(), Origin::HOST);
             whole.view(0, cx).exchange(&mut beside.store.exclusive().view(0, cx));
-            namespace.store.forget_unlogged();
             self.continue_at(id, position, loaded.stream_db);
             Ok(Some(loaded.stream_db))
         });

@@ -215,7 +215,6 @@ impl FilesWorker {
             (Ok(()), false) => info!("DB reloaded by DEBUG RELOAD"),
             (Err(reason), _) => warn!("The data cannot be loaded: {reason}"),
         }
-        namespace.store.forget_unlogged();
         namespace.end_former_sessions(); // the clients were told that they have lost their locks
         namespace.set_loading(false);
         namespace.persistence.update(|figures| figures.work = None);
@@ -245,7 +244,6 @@ impl FilesWorker {
         if reload.flushes {
             let cx = Cx::new(namespace.clock.now(), Origin::HOST);
             namespace.store.exclusive().view(0, cx).clear(true);
-            namespace.store.forget_unlogged();
             // An empty list of libraries cannot fail to load.
             let _ = texts::set_libraries(&namespace, &[]);
         }

@@ -135,7 +135,6 @@ impl ReplicaLoader {
         let namespace = &*self.worker.namespace;
         let cx = Cx::new(namespace.clock.now(), Origin::HOST);
         namespace.store.exclusive().view(0, cx).clear(true);
-        namespace.store.forget_unlogged();
         // An empty list of libraries cannot fail to load.
         let _ = texts::set_libraries(namespace, &[]);
     }

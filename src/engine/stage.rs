@@ -401,7 +401,6 @@ impl Stage {
     /// may take long, and its TTLs count from the time when it has set them.
     pub(super) fn end(mut self, now: Now) -> StageOutcome {
         self.cx.now = now;
-        self.store.forget_unlogged();
         let mut recorded = std::mem::take(&mut *self.recorder.recorded.lock());
         self.queues.changed().for_each(|key| recorded.add(key.clone()));
         let cleared = recorded.cleared();

@@ -1,20 +1,52 @@
-//! Changes made by a call: collected where keys change, read once at the end of the call.
+//! Changes made by a call: collected where keys change, read at the end of the call.
+//!
+//! Every function that changes a key takes a [`ChangeCx`]. If changes are logged, it adds a [`ChangeRecord`] before the
+//! change, and the log of effects is written from these records when the call is over. They belong to the hold on the
+//! store in which the call is made ([`HeldRecords`]): a panic that ends the call leaves them there, and a panic that
+//! ends the hold, too, hands them over to be logged later.
 
 use std::ops::Deref;
 
+use crate::store::change_records::{Change, ChangeRecord, ChangeRecords};
 use crate::store::cx::Cx;
+use crate::store::event::EventSink;
+use crate::store::key::Key;
 
 /// Context of code that may change keys, with the changes made so far.
-pub(crate) struct ChangeCx {
+pub(crate) struct ChangeCx<'r> {
     cx: Cx,
     changes: ChangeSet,
+    /// Records of the hold; `None` where nothing can be changed.
+    records: Option<&'r mut ChangeRecords>,
+    /// Number of records that there were when the call began.
+    first: usize,
 }
 
-impl ChangeCx {
-    /// Creates a context with an empty change set.
+impl<'r> ChangeCx<'r> {
+    /// Creates the context of a new call.
     #[inline]
-    pub(super) fn new(cx: Cx) -> Self {
-        ChangeCx { cx, changes: ChangeSet::default() }
+    pub(super) fn new(cx: Cx, records: Option<&'r mut ChangeRecords>) -> Self {
+        let first = records.as_ref().map_or(0, |records| records.len());
+        ChangeCx { cx, changes: ChangeSet::default(), records, first }
+    }
+
+    /// Returns the context of a call nested in this one.
+    #[inline]
+    pub(super) fn nested(&mut self, cx: Cx) -> ChangeCx<'_> {
+        ChangeCx::new(cx, self.records.as_deref_mut())
+    }
+
+    /// Returns the context for changes that are not those of the call: they have records of their own in the log, as
+    /// the deletion of an expired key.
+    pub(super) fn aside(&mut self) -> ChangeCx<'_> {
+        ChangeCx { cx: self.cx, changes: ChangeSet::default(), records: self.records.as_deref_mut(), first: self.first }
+    }
+
+    /// Begins the next call in the same hold.
+    #[inline]
+    pub(super) fn renew(&mut self) {
+        self.changes = ChangeSet::default();
+        self.first = self.records.as_ref().map_or(0, |records| records.len());
     }
 
     #[inline]
@@ -30,9 +62,62 @@ impl ChangeCx {
     pub(super) fn cx_mut(&mut self) -> &mut Cx {
         &mut self.cx
     }
+
+    /// Adds a change of a key's value or deadline that is about to be made.
+    pub(super) fn record(&mut self, db: usize, key: Key<'_>, change: Change) {
+        if let Some(records) = &mut self.records {
+            records.add(self.first, (db, key), change);
+        }
+    }
+
+    /// Adds a change of the lock of a key.
+    pub(super) fn record_lock(&mut self, db: usize, key: Key<'_>) {
+        if let Some(records) = &mut self.records {
+            records.add_lock(self.first, (db, key));
+        }
+    }
+
+    /// Adds a change of any keys.
+    pub(super) fn record_all(&mut self) {
+        if let Some(records) = &mut self.records {
+            records.add_all();
+        }
+    }
+
+    /// Notes that the log has a record of the present state of a lock.
+    pub(super) fn forget_lock(&mut self, db: usize, key: &[u8]) {
+        if let Some(records) = &mut self.records {
+            records.forget_lock(db, key);
+        }
+    }
+
+    /// Removes and returns the records of the hold: of this call, and of the calls in which it is nested.
+    pub(super) fn take_records(&mut self) -> ChangeRecords {
+        self.first = 0;
+        self.records.as_deref_mut().map_or_else(ChangeRecords::default, std::mem::take)
+    }
+
+    /// Removes the records of the hold, because their changes are logged.
+    #[inline]
+    pub(super) fn clear_records(&mut self) {
+        self.first = 0;
+        if let Some(records) = &mut self.records {
+            records.clear();
+        }
+    }
+
+    /// Returns the positions of the records of this call, and of calls nested in it.
+    pub(super) fn own_records(&self) -> std::ops::Range<usize> {
+        self.first..self.records.as_ref().map_or(0, |records| records.len())
+    }
+
+    /// Returns the record at a position.
+    pub(super) fn record_at(&self, position: usize) -> Option<ChangeRecord<'_>> {
+        self.records.as_ref()?.get(position)
+    }
 }
 
-impl Deref for ChangeCx {
+impl Deref for ChangeCx<'_> {
     type Target = Cx;
 
     #[inline]
@@ -72,5 +157,39 @@ impl ChangeSet {
     /// Adds the changes of a nested call.
     pub(crate) fn add_nested(&mut self, nested: ChangeSet) {
         self.is_nested |= !nested.is_empty();
+    }
+}
+
+/// Owner of the records of the calls in a hold. A panic that ends the hold hands the records over: the changes were
+/// made and have to be logged.
+pub(super) struct HeldRecords<'a> {
+    events: &'a EventSink,
+    records: ChangeRecords,
+}
+
+impl<'a> HeldRecords<'a> {
+    #[inline]
+    pub(super) fn new(events: &'a EventSink) -> Self {
+        HeldRecords { events, records: ChangeRecords::default() }
+    }
+
+    #[inline]
+    pub(super) fn records(&mut self) -> &mut ChangeRecords {
+        &mut self.records
+    }
+
+    /// Returns the context of a call without a view.
+    #[inline]
+    pub(super) fn cx(&mut self, cx: Cx) -> ChangeCx<'_> {
+        ChangeCx::new(cx, Some(&mut self.records))
+    }
+}
+
+impl Drop for HeldRecords<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.records.is_used() && std::thread::panicking() {
+            self.events.interrupt(&self.records);
+        }
     }
 }

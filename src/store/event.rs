@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::store::change_records::ChangeRecords;
 use crate::store::cx::{Cx, Origin};
 use crate::store::held_lock::HeldLock;
 use crate::store::lock::{LossReason, LostLock};
-use crate::store::unlogged::{self, Interrupted};
 
 /// A set of classes of events, and of the two kinds of channels that events are published to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -300,7 +300,7 @@ pub struct EventSink {
     subscribed: AtomicU32,
     observer: Box<dyn KeyspaceObserver>,
     log: Arc<dyn ChangeLog>,
-    interrupted: Mutex<Option<Interrupted>>,
+    interrupted: Mutex<Option<ChangeRecords>>,
     /// Hash of the key whose next changes panic half-way, for tests; 0 for none.
     #[cfg(feature = "internals")]
     armed: std::sync::atomic::AtomicU64,
@@ -423,27 +423,20 @@ impl EventSink {
     pub(super) fn log_change(&self, db: usize, key: &[u8], event: &'static Event) {
         if event.is_record {
             self.log.append_removal(db, key);
-            unlogged::remove(db, key);
         }
         self.log.record_change(db, key);
     }
 
-    /// Remembers the keys changed by this thread's call, which has panicked and will not be logged.
+    /// Remembers the changes of calls that have panicked, and so will not log them.
     #[cold]
-    pub(super) fn interrupt_call(&self) {
-        let unlogged = unlogged::take();
-        if !unlogged.is_empty() {
-            self.interrupt(unlogged);
+    pub(super) fn interrupt(&self, changed: &ChangeRecords) {
+        if !changed.is_empty() {
+            self.interrupted.lock().get_or_insert_default().append(changed);
         }
     }
 
-    /// Remembers the keys changed by calls that have panicked.
-    pub(super) fn interrupt(&self, changed: Interrupted) {
-        self.interrupted.lock().get_or_insert_default().add(&changed);
-    }
-
-    /// Takes the keys changed by calls that have panicked.
-    pub(super) fn take_interrupted(&self) -> Option<Interrupted> {
+    /// Takes the changes of calls that have panicked.
+    pub(super) fn take_interrupted(&self) -> Option<ChangeRecords> {
         self.interrupted.lock().take()
     }
 
@@ -451,7 +444,6 @@ impl EventSink {
     pub(super) fn log_removal(&self, db: usize, key: &[u8]) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
             self.log.append_removal(db, key);
-            unlogged::remove(db, key);
         }
     }
 
@@ -459,14 +451,12 @@ impl EventSink {
     pub(super) fn log_deadline(&self, db: usize, key: &[u8], unix_ms: Option<i64>) {
         if self.is_logged() {
             self.log.append_deadline(db, key, unix_ms);
-            unlogged::remove(db, key);
         }
     }
 
     /// Logs the state of a lock, as a text.
     pub(super) fn log_lock(&self, db: usize, key: &[u8], text: &[u8]) {
         self.log.append_lock(db, key, text);
-        unlogged::remove_lock(db, key);
     }
 
     /// Logs the removal of an expired field, if there is a log.
@@ -483,14 +473,9 @@ impl EventSink {
         }
     }
 
-    /// Notes the present state of the lock of a key, or that the key is not a lock, if there is a log.
+    /// Notes the present state of the lock of a key, or that the key is not a lock.
     pub(super) fn record_lock(&self, db: usize, key: &[u8], lock: Option<HeldLock<'_>>) {
-        if self.is_logged() {
-            self.log.record_lock(db, key, lock);
-            if lock.is_some() {
-                unlogged::add_lock(db, key);
-            }
-        }
+        self.log.record_lock(db, key, lock);
     }
 
     /// Emits an event that is not a change itself.

@@ -189,7 +189,9 @@ impl Evictor {
             while let Some(candidate) = self.best_candidate(rule, cx.now) {
                 let Candidate { db, hash, key, usage } = candidate;
                 let key = Key { bytes: &key, hash };
-                if hold.with_shard(db, shard_of(hash), |shard| shard.evict(key, Some(usage), cx)) == Some(true) {
+                if hold.change_shard((db, shard_of(hash)), cx, |shard, cx| shard.evict(key, Some(usage), cx))
+                    == Some(true)
+                {
                     return true;
                 }
             }
@@ -249,7 +251,7 @@ impl Evictor {
             }
             let bytes = keys.swap_remove(self.dice.below(keys.len()));
             let key = Key { bytes: &bytes, hash: self.hasher.hash_one(&bytes[..]) };
-            if hold.with_shard(db, index, |shard| shard.evict(key, None, cx)) == Some(true) {
+            if hold.change_shard((db, index), cx, |shard, cx| shard.evict(key, None, cx)) == Some(true) {
                 return true;
             }
         }
@@ -273,7 +275,7 @@ impl Evictor {
                 return false;
             }
             let hasher = &self.hasher;
-            let evicted = hold.with_shard(db, index, |shard| {
+            let evicted = hold.change_shard((db, index), cx, |shard, cx| {
                 let found = shard.nearest_ttl(cx.now);
                 found.is_some_and(|bytes| {
                     shard.evict(Key { bytes: &bytes, hash: hasher.hash_one(&bytes[..]) }, None, cx)

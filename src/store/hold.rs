@@ -1,7 +1,10 @@
 //! Holds on the gate, which open the views of calls.
 
+use crate::store::change_records::ChangeRecords;
+use crate::store::changes::{ChangeCx, HeldRecords};
 use crate::store::cx::Cx;
 use crate::store::databases::Databases;
+use crate::store::event::EventSink;
 use crate::store::gate;
 use crate::store::interest::ReadyKeys;
 use crate::store::key::SHARDS;
@@ -9,10 +12,16 @@ use crate::store::shard::Shard;
 use crate::store::view::View;
 
 /// A shared hold on the gate.
-pub struct SharedHold<'a>(pub(super) gate::SharedGuard<'a, Databases>);
+pub struct SharedHold<'a> {
+    held: HeldRecords<'a>, // first, so that it is dropped before another thread holds the gate
+    pub(super) guard: gate::SharedGuard<'a, Databases>,
+}
 
 /// An exclusive hold on the gate.
-pub struct ExclusiveHold<'a>(pub(super) gate::ExclusiveGuard<'a, Databases>);
+pub struct ExclusiveHold<'a> {
+    held: HeldRecords<'a>, // as in a shared hold
+    pub(super) guard: gate::ExclusiveGuard<'a, Databases>,
+}
 
 /// A hold on the gate, if it could be acquired.
 pub enum GateGuard<'a> {
@@ -29,8 +38,8 @@ impl GateGuard<'_> {
     #[inline]
     pub fn has_waited(&self) -> bool {
         match self {
-            GateGuard::Shared(shared) => shared.0.has_waited,
-            GateGuard::Exclusive(exclusive) => exclusive.0.has_waited,
+            GateGuard::Shared(shared) => shared.guard.has_waited,
+            GateGuard::Exclusive(exclusive) => exclusive.guard.has_waited,
             GateGuard::Refused => true,
         }
     }
@@ -40,7 +49,9 @@ impl GateGuard<'_> {
     #[inline(always)] // a view is long: where it is returned by a call, copying it costs a fortieth of a GET
     pub fn view(&mut self, db: usize, hashes: &[u64], cx: Cx) -> View<'_> {
         match self {
-            GateGuard::Shared(shared) => View::locked(&shared.0.value, db, hashes, cx),
+            GateGuard::Shared(SharedHold { held, guard }) => {
+                View::locked(&guard.value, db, hashes, ChangeCx::new(cx, Some(held.records())))
+            }
             GateGuard::Exclusive(exclusive) => exclusive.view(db, cx),
             GateGuard::Refused => View::closed(cx),
         }
@@ -50,10 +61,36 @@ impl GateGuard<'_> {
 impl GateGuard<'_> {
     /// Locks a shard, unless its database was never used.
     pub(super) fn with_shard<T>(&mut self, db: usize, index: usize, act: impl FnOnce(&mut Shard) -> T) -> Option<T> {
+        self.with_shard_and_records(db, index, |shard, _| act(shard))
+    }
+
+    /// Locks a shard, unless its database was never used, for changes that are not those of a call.
+    pub(super) fn change_shard<T>(
+        &mut self,
+        (db, index): (usize, usize),
+        cx: &Cx,
+        act: impl FnOnce(&mut Shard, &mut ChangeCx<'_>) -> T,
+    ) -> Option<T> {
+        self.with_shard_and_records(db, index, |shard, records| {
+            let cx = &mut ChangeCx::new(*cx, Some(records));
+            let result = act(shard, cx);
+            cx.clear_records(); // each change has a record of its own in the log
+            result
+        })
+    }
+
+    fn with_shard_and_records<T>(
+        &mut self,
+        db: usize,
+        index: usize,
+        act: impl FnOnce(&mut Shard, &mut ChangeRecords) -> T,
+    ) -> Option<T> {
         match self {
-            GateGuard::Shared(shared) => Some(act(&mut shared.0.value.at(db).shards.get()?[index].lock())),
-            GateGuard::Exclusive(exclusive) => {
-                Some(act(exclusive.0.value.at_mut(db).shards.get_mut()?[index].get_mut()))
+            GateGuard::Shared(SharedHold { held, guard }) => {
+                Some(act(&mut guard.value.at(db).shards.get()?[index].lock(), held.records()))
+            }
+            GateGuard::Exclusive(ExclusiveHold { held, guard }) => {
+                Some(act(guard.value.at_mut(db).shards.get_mut()?[index].get_mut(), held.records()))
             }
             GateGuard::Refused => None,
         }
@@ -76,7 +113,9 @@ impl GateGuard<'_> {
     pub fn recover(&mut self, cx: &Cx) {
         for db in self.used() {
             for index in 0..SHARDS {
-                self.with_shard(db, index, |shard| shard.recover(cx));
+                self.with_shard_and_records(db, index, |shard, records| {
+                    shard.recover(&mut ChangeCx::new(*cx, Some(records)));
+                });
             }
         }
     }
@@ -93,16 +132,28 @@ impl GateGuard<'_> {
     /// Returns the numbers of the databases that were ever used.
     pub(super) fn used(&self) -> Vec<usize> {
         match self {
-            GateGuard::Shared(shared) => shared.0.value.used(),
-            GateGuard::Exclusive(exclusive) => exclusive.0.value.used(),
+            GateGuard::Shared(shared) => shared.guard.value.used(),
+            GateGuard::Exclusive(exclusive) => exclusive.guard.value.used(),
             GateGuard::Refused => Vec::new(),
         }
     }
 }
 
-impl ExclusiveHold<'_> {
+impl<'a> SharedHold<'a> {
+    #[inline]
+    pub(super) fn new(guard: gate::SharedGuard<'a, Databases>, events: &'a EventSink) -> Self {
+        SharedHold { held: HeldRecords::new(events), guard }
+    }
+}
+
+impl<'a> ExclusiveHold<'a> {
+    #[inline]
+    pub(super) fn new(guard: gate::ExclusiveGuard<'a, Databases>, events: &'a EventSink) -> Self {
+        ExclusiveHold { held: HeldRecords::new(events), guard }
+    }
+
     /// Opens one database as a whole.
     pub fn view(&mut self, db: usize, cx: Cx) -> View<'_> {
-        View::whole(&mut self.0.value, db, cx)
+        View::whole(&mut self.guard.value, db, ChangeCx::new(cx, Some(self.held.records())))
     }
 }

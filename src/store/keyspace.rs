@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::store::change_records::ChangeRecords;
+use crate::store::changes::HeldRecords;
 use crate::store::compact::Cursor;
 use crate::store::cx::Cx;
 use crate::store::databases::{Databases, FAR_MAX};
@@ -22,7 +24,6 @@ use crate::store::services::Services;
 use crate::store::sweep::{PanicHandling, STEPPED_OVER_MS, SkippedKeys};
 use crate::store::table::Hasher;
 use crate::store::tail_work::TailWork;
-use crate::store::unlogged::{self, Interrupted};
 use crate::store::usage::UsageRule;
 use crate::time::clock::Now;
 
@@ -175,29 +176,13 @@ impl Store {
         self.services.events.set_logged(is_logged);
     }
 
-    /// Takes the keys changed by calls that a panic has ended: their present values are to be logged.
-    pub(crate) fn take_interrupted(&self) -> Option<Interrupted> {
+    /// Takes the changes of calls that a panic has ended: the present state of the keys is to be logged.
+    pub(crate) fn take_interrupted(&self) -> Option<ChangeRecords> {
         self.services.events.take_interrupted()
     }
 
-    /// Takes the keys changed by the call on this thread: their present values are to be logged.
-    pub(crate) fn take_unlogged(&self) -> Interrupted {
-        unlogged::take()
-    }
-
-    /// Takes the locks whose state has changed in the call on this thread, some of them more than once: their present
-    /// state is to be logged.
-    pub(crate) fn take_unlogged_locks(&self) -> Vec<(usize, Box<[u8]>)> {
-        unlogged::take_locks()
-    }
-
-    /// Forgets the keys changed by the call on this thread: their changes are logged.
-    pub(crate) fn forget_unlogged(&self) {
-        unlogged::clear();
-    }
-
     /// Puts back the result of [`Store::take_interrupted`] for later.
-    pub(crate) fn put_back_interrupted(&self, interrupted: Interrupted) {
+    pub(crate) fn put_back_interrupted(&self, interrupted: &ChangeRecords) {
         self.services.events.interrupt(interrupted);
     }
 
@@ -230,7 +215,9 @@ impl Store {
         if self.threads == 1 && calls >= EXCLUSIVE_CALLS_MIN {
             self.lock_exclusive()
         } else {
-            self.gate.share().map_or(GateGuard::Refused, |databases| GateGuard::Shared(SharedHold(databases)))
+            self.gate
+                .share()
+                .map_or(GateGuard::Refused, |databases| GateGuard::Shared(SharedHold::new(databases, self.events())))
         }
     }
 
@@ -290,14 +277,16 @@ impl Store {
 
     /// Acquires the gate exclusively for calls that need the whole store.
     pub fn lock_exclusive(&self) -> GateGuard<'_> {
-        self.gate.exclude().map_or(GateGuard::Refused, |databases| GateGuard::Exclusive(ExclusiveHold(databases)))
+        self.gate
+            .exclude()
+            .map_or(GateGuard::Refused, |databases| GateGuard::Exclusive(ExclusiveHold::new(databases, self.events())))
     }
 
     /// Acquires the gate exclusively: no other call runs. Waits without limit, also for a script.
     pub fn exclusive(&self) -> ExclusiveHold<'_> {
         loop {
             match self.gate.exclude() {
-                Some(databases) => return ExclusiveHold(databases),
+                Some(databases) => return ExclusiveHold::new(databases, self.events()),
                 None => self.gate.busy_flag().wait_until_free(),
             }
         }
@@ -324,7 +313,8 @@ impl Store {
     /// sweep does so.
     pub fn recover(&self, cx: Cx) {
         if let Some(databases) = self.gate.share() {
-            databases.value.each_shard(|shard| shard.recover(&cx));
+            let mut held = HeldRecords::new(self.events());
+            databases.value.each_shard(|shard| shard.recover(&mut held.cx(cx)));
         }
     }
 
@@ -353,9 +343,11 @@ impl Store {
             let mut due_ms = NEVER;
             for position in (first..shards).chain(0..first.min(shards)) {
                 let Some(databases) = self.gate.share() else { return later };
+                let mut held = HeldRecords::new(self.events());
                 let mut shard = databases.value.at(used[position / SHARDS]).shards()[position % SHARDS].lock();
                 let before = shard.swept_count();
-                let next_ms = shard.catch(care, &cx, |shard| shard.sweep(&cx, max_count, care));
+                let cx = &mut held.cx(cx);
+                let next_ms = shard.catch(care, cx, |shard, cx| shard.sweep(cx, max_count, care));
                 due_ms = due_ms.min(next_ms.unwrap_or(now.mono_ms() + STEPPED_OVER_MS));
                 if shard.swept_count() > before && is_time_up() {
                     self.sweep_next.store((position + 1) % shards, Relaxed);

@@ -12,6 +12,7 @@
 //!
 //! Invariant: a key is read and changed only through a [`View`], and changes only in the funnel of its [`Shard`].
 
+mod change_records;
 mod changes;
 mod compact;
 pub(crate) mod cx;
@@ -46,13 +47,13 @@ mod sweep;
 mod sync;
 pub(crate) mod table;
 mod tail_work;
-mod unlogged;
 pub(crate) mod usage;
 pub(crate) mod value;
 pub(crate) mod view;
 pub(crate) mod walk;
 pub(crate) mod walking;
 
+pub(crate) use change_records::{Change, ChangeRecord, ChangeRecords};
 pub(crate) use cx::{Cx, Lookup, Origin};
 pub(crate) use event::{ChangeLog, Classes, Event, EventSink, KeyspaceObserver};
 pub(crate) use evict::{Eviction, EvictionPolicy};
@@ -72,7 +73,6 @@ pub(crate) use prefetch::PrefetchElement;
 pub(crate) use queues::Waiter;
 pub(crate) use shard::{Shard, Totals, has_field_ttl};
 pub(crate) use table::{Hasher, SCAN_POSITIONS};
-pub(crate) use unlogged::Interrupted;
 pub(crate) use value::stream::{
     BigStream, Bound, Consumer, ConsumerGroup, ConsumerNumber, EntryWalk, PendingEntry, References, Stream,
     StreamChunk, StreamEntry, StreamId, StreamRef, Trim, Trimmed, entries_of,

@@ -48,13 +48,13 @@ impl GateGuard<'_> {
     fn prefetch_all(&mut self, db: usize, hashes: &[u64]) {
         match self {
             GateGuard::Shared(shared) => {
-                let shards = shared.0.value.at(db).shards();
+                let shards = shared.guard.value.at(db).shards();
                 let shard = |hash| &shards[shard_of(hash)];
                 hashes.iter().for_each(|&hash| shard(hash).lock().keys.table().prefetch_bucket(hash));
                 hashes.iter().for_each(|&hash| shard(hash).lock().keys.table().prefetch_entry(hash));
             }
             GateGuard::Exclusive(exclusive) => {
-                let shards = exclusive.0.value.at_mut(db).shards_mut();
+                let shards = exclusive.guard.value.at_mut(db).shards_mut();
                 hashes.iter().for_each(|&hash| shards[shard_of(hash)].get_mut().keys.table().prefetch_bucket(hash));
                 hashes.iter().for_each(|&hash| shards[shard_of(hash)].get_mut().keys.table().prefetch_entry(hash));
             }
@@ -79,9 +79,9 @@ impl GateGuard<'_> {
     fn with_table<R>(&mut self, db: usize, key: u64, read: impl FnOnce(&Table<Entry>) -> R) -> Option<R> {
         let index = shard_of(key);
         match self {
-            GateGuard::Shared(shared) => Some(read(shared.0.value.at(db).shards()[index].lock().keys.table())),
+            GateGuard::Shared(shared) => Some(read(shared.guard.value.at(db).shards()[index].lock().keys.table())),
             GateGuard::Exclusive(exclusive) => {
-                Some(read(exclusive.0.value.at_mut(db).shards_mut()[index].get_mut().keys.table()))
+                Some(read(exclusive.guard.value.at_mut(db).shards_mut()[index].get_mut().keys.table()))
             }
             GateGuard::Refused => None,
         }

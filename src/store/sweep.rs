@@ -6,13 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use parking_lot::Mutex;
 
 use crate::store::changes::ChangeCx;
-use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event;
 use crate::store::expire::{DeadlineTree, NEVER};
 use crate::store::key::Key;
 use crate::store::shard::{Shard, nearest_deadline, wall_ms};
-use crate::store::unlogged;
 use crate::time::clock::{Deadline, Now};
 
 /// Size of the bounds, in bytes, that is kept for later deadlines when no key has a TTL any more.
@@ -54,7 +52,7 @@ pub(crate) struct PanicHandling<'a> {
 impl Shard {
     /// Deletes up to `max_count` expired keys. Returns the time when the next key may expire, a time in the past if
     /// more keys have expired already. A key whose deletion panics is skipped for [`STEPPED_OVER_MS`].
-    pub(crate) fn sweep(&mut self, cx: &Cx, max_count: usize, care: PanicHandling<'_>) -> u64 {
+    pub(crate) fn sweep(&mut self, cx: &mut ChangeCx<'_>, max_count: usize, care: PanicHandling<'_>) -> u64 {
         let now = cx.now;
         self.keys.recover(cx);
         self.keys.forget_retired_fences(now);
@@ -75,7 +73,7 @@ impl Shard {
             removed += expired.len().max(1);
             for bytes in &expired {
                 let key = self.keys.key(bytes);
-                match self.guard(care, cx, key, |shard| shard.keys.expire(key, cx)) {
+                match self.guard(care, cx, key, |shard, cx| shard.keys.expire(key, cx)) {
                     Some(()) => self.count_removed(|removed| removed.swept += 1),
                     None => self.postpone(key, now),
                 }
@@ -86,7 +84,6 @@ impl Shard {
         }
         let next_field_ms = self.sweep_fields(max_count.saturating_sub(removed), cx, care);
         let next_end_ms = self.sweep_holders(max_count.saturating_sub(removed).max(1), cx, care);
-        unlogged::clear(); // every removal above has a record of its own
         self.keys.deadlines.earliest().min(next_field_ms).min(next_end_ms)
     }
 
@@ -95,14 +92,15 @@ impl Shard {
     pub(super) fn guard<T>(
         &mut self,
         care: PanicHandling<'_>,
-        cx: &Cx,
+        cx: &mut ChangeCx<'_>,
         key: Key<'_>,
-        expire: impl FnOnce(&mut Self) -> T,
+        expire: impl FnOnce(&mut Self, &mut ChangeCx<'_>) -> T,
     ) -> Option<T> {
         if care.skipped.has(key.hash, cx.now) {
             return None;
         }
         let expired = self.catch(care, cx, expire);
+        cx.clear_records(); // each removal has a record of its own in the log
         if expired.is_none() {
             care.skipped.add(key.hash, cx.now);
         }
@@ -110,8 +108,13 @@ impl Shard {
     }
 
     /// Runs a closure on the shard. After a panic, which is reported, the shard recovers.
-    pub(super) fn catch<T>(&mut self, care: PanicHandling<'_>, cx: &Cx, act: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        let outcome = catch_unwind(AssertUnwindSafe(|| act(self)));
+    pub(super) fn catch<T>(
+        &mut self,
+        care: PanicHandling<'_>,
+        cx: &mut ChangeCx<'_>,
+        act: impl FnOnce(&mut Self, &mut ChangeCx<'_>) -> T,
+    ) -> Option<T> {
+        let outcome = catch_unwind(AssertUnwindSafe(|| act(self, cx)));
         outcome.inspect_err(|panic| (care.report)(&**panic)).inspect_err(|_| self.recover(cx)).ok()
     }
 
@@ -129,7 +132,7 @@ impl Shard {
 
     /// Removes up to `max` expired fields. Returns the time when the next field may expire, in monotonic milliseconds,
     /// a time in the past if more fields have expired already.
-    fn sweep_fields(&mut self, max: usize, cx: &Cx, care: PanicHandling<'_>) -> u64 {
+    fn sweep_fields(&mut self, max: usize, cx: &mut ChangeCx<'_>, care: PanicHandling<'_>) -> u64 {
         let (now_ms, mut left) = (wall_ms(cx.now), max);
         while left > 0
             && let Some(bucket) = self.keys.fields.as_ref().and_then(|fields| fields.bounds.due(now_ms))
@@ -146,7 +149,7 @@ impl Shard {
             for bytes in &due {
                 let max = left.max(FIELDS_AT_ONCE);
                 let key = self.keys.key(bytes);
-                let removed = self.guard(care, cx, key, |shard| shard.keys.expire_fields_of(key, max, cx));
+                let removed = self.guard(care, cx, key, |shard, cx| shard.keys.expire_fields_of(key, max, cx));
                 let removed = removed.unwrap_or_else(|| self.step_over_fields(bytes, now_ms));
                 left = left.saturating_sub(removed.max(1));
                 if let Some(fields) = &mut self.keys.fields {
@@ -162,10 +165,10 @@ impl Shard {
 
     /// Removes up to `max_count` holders whose time is over, of locks with several holders. Returns the time when the
     /// next one ends, in monotonic milliseconds, a time in the past if more have ended already.
-    fn sweep_holders(&mut self, max_count: usize, cx: &Cx, care: PanicHandling<'_>) -> u64 {
+    fn sweep_holders(&mut self, max_count: usize, cx: &mut ChangeCx<'_>, care: PanicHandling<'_>) -> u64 {
         for (hash, bytes) in self.keys.ended_holders(cx.now.mono_ms(), max_count) {
             let key = Key { bytes: &bytes, hash };
-            self.guard(care, cx, key, |shard| {
+            self.guard(care, cx, key, |shard, cx| {
                 shard.keys.peek(key, cx);
                 shard.keys.end_due_holders(key, cx);
             });
@@ -240,13 +243,13 @@ impl Shard {
     }
 
     /// Evicts a key, unless its usage differs from `usage`; returns true if it was evicted.
-    pub(crate) fn evict(&mut self, key: Key<'_>, usage: Option<u32>, cx: &Cx) -> bool {
+    pub(crate) fn evict(&mut self, key: Key<'_>, usage: Option<u32>, cx: &mut ChangeCx<'_>) -> bool {
         let found = self.keys.find_undeleted(key);
         if found.is_none_or(|entry| usage.is_some_and(|usage| usage != entry.usage())) {
             return false;
         }
         self.count_removed(|removed| removed.evicted += 1);
-        self.keys.delete(key, event::EVICTED, &mut ChangeCx::new(*cx));
+        self.keys.delete(key, event::EVICTED, cx);
         self.keys.report();
         true
     }

@@ -5,6 +5,7 @@
 //!
 //! - here: look-ups;
 //! - `view/write.rs`: changes of keys;
+//! - `view/changes.rs`: the changes made so far;
 //! - `view/scan.rs`: whole databases;
 //! - `view/locks.rs` ([`View::locks`]): locks and fences;
 //! - `view/waiting.rs` ([`View::waiting`]): clients that watch keys, or are blocked on them;
@@ -12,6 +13,7 @@
 //! - `view/mirror.rs`: keys of a cluster.
 
 mod access;
+mod changes;
 mod images;
 mod locks;
 mod mirror;
@@ -35,7 +37,7 @@ use access::{ShardAccess, UNDECLARED};
 /// Access to the keys of one database for one call.
 pub struct View<'a> {
     access: ShardAccess<'a>,
-    cx: ChangeCx,
+    cx: ChangeCx<'a>,
     lookups: LookupCounts,
 }
 
@@ -82,23 +84,23 @@ pub enum Ttl {
 
 impl<'a> View<'a> {
     #[inline(always)] // as GateGuard::view
-    pub(super) fn locked(databases: &'a Databases, db: usize, hashes: &[u64], cx: Cx) -> Self {
+    pub(super) fn locked(databases: &'a Databases, db: usize, hashes: &[u64], cx: ChangeCx<'a>) -> Self {
         View::of(ShardAccess::locked(databases, db, hashes), cx)
     }
 
-    pub(super) fn whole(databases: &'a mut Databases, db: usize, cx: Cx) -> Self {
+    pub(super) fn whole(databases: &'a mut Databases, db: usize, cx: ChangeCx<'a>) -> Self {
         View::of(ShardAccess::Whole(databases, db), cx)
     }
 
     /// Creates a view of nothing, for calls that are allowed while a busy script holds the gate.
     #[cold]
     pub(super) fn closed(cx: Cx) -> Self {
-        View::of(ShardAccess::Closed, cx)
+        View::of(ShardAccess::Closed, ChangeCx::new(cx, None))
     }
 
     #[inline(always)] // as GateGuard::view
-    fn of(access: ShardAccess<'a>, cx: Cx) -> Self {
-        View { access, cx: ChangeCx::new(cx), lookups: LookupCounts::default() }
+    fn of(access: ShardAccess<'a>, cx: ChangeCx<'a>) -> Self {
+        View { access, cx, lookups: LookupCounts::default() }
     }
 
     /// Moves on to the keys of the next call, as if the view was new; returns false if that is not possible.
@@ -106,7 +108,7 @@ impl<'a> View<'a> {
     pub(crate) fn move_on(&mut self, hashes: &[u64]) -> bool {
         let has_moved = self.access.move_on(hashes);
         if has_moved {
-            *self.cx.changes_mut() = ChangeSet::default();
+            self.cx.renew();
             self.lookups = LookupCounts::default();
         }
         has_moved
@@ -134,7 +136,7 @@ impl<'a> View<'a> {
     /// Lends all locks of this view to another call, in database `db` if everything is locked.
     #[inline]
     pub fn lend(&mut self, db: usize, cx: Cx) -> View<'_> {
-        View::of(self.access.lend(db), cx)
+        View::of(self.access.lend(db), self.cx.nested(cx))
     }
 
     /// Returns true if the keys with these hashes are locked by this view.
@@ -186,7 +188,7 @@ impl<'a> View<'a> {
 
     /// Borrows the keys of a key's shard, and the context in which they change.
     #[inline(always)] // see Access::shard
-    fn keys(&mut self, key: Key<'_>) -> (&mut Keys, &mut ChangeCx) {
+    fn keys(&mut self, key: Key<'_>) -> (&mut Keys, &mut ChangeCx<'a>) {
         (&mut self.access.shard(key).keys, &mut self.cx)
     }
 

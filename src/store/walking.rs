@@ -75,7 +75,7 @@ impl Store {
     /// may be in progress. Returns the number of keys.
     pub(crate) fn begin_walk(&self, held: &mut ExclusiveHold<'_>, sink: &Arc<dyn WalkSink>) -> usize {
         let mut count = 0;
-        held.0.value.each_shard_mut(|shard| {
+        held.guard.value.each_shard_mut(|shard| {
             count += shard.keys.len();
             shard.keys.begin_walk(sink);
         });
@@ -173,7 +173,7 @@ impl Store {
     pub(crate) fn end_walk(&self) {
         self.events().set_walked(false);
         let mut held = self.exclusive();
-        held.0.value.each_shard_mut(|shard| shard.keys.end_walk());
+        held.guard.value.each_shard_mut(|shard| shard.keys.end_walk());
         drop(held);
         let Unvisited { mut shards, entries } = std::mem::take(&mut *self.reclaimer().unvisited());
         shards.iter_mut().for_each(Contents::end_walk);

@@ -123,7 +123,7 @@ fn pop_several(call: &mut Call<'_>, at: ListEnd, event: &'static Event) -> Resul
 /// its elements is freed as a whole.
 fn reply_and_remove(
     reply: &mut Reply<'_>,
-    list: &mut Edit<'_, List>,
+    list: &mut Edit<'_, '_, List>,
     at: ListEnd,
     count: usize,
     limit: NodeLimit,

@@ -213,7 +213,7 @@ pub(super) fn zremrangebylex(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Removes the elements at a range of ranks, which exist. A value that loses all its elements is freed as a whole.
-pub(super) fn remove_ranks(edit: &mut Edit<'_, SortedSet>, ranks: Range<usize>) {
+pub(super) fn remove_ranks(edit: &mut Edit<'_, '_, SortedSet>, ranks: Range<usize>) {
     match ranks.len() {
         0 => {}
         all if all == edit.value().len() => edit.empty(all),

@@ -15,11 +15,11 @@ use crate::store::value::{DataType, WrongType};
 /// Guard of a key's value, existing or not, to read and change it. When dropped, it accounts for the change: memory,
 /// deletion of a key whose value became empty, and the event. Without a change only the memory is settled, and a
 /// missing key stays missing.
-pub struct Edit<'v, K: DataType> {
+pub struct Edit<'v, 'r, K: DataType> {
     keys: &'v mut Keys,
     key: Key<'v>,
     event: &'static Event,
-    cx: &'v mut ChangeCx,
+    cx: &'v mut ChangeCx<'r>,
     /// Position of the entry, if the key exists. It stays valid, because the shard is borrowed.
     place: Option<SlotPosition>,
     /// Memory of the entry that the shard has counted.
@@ -46,12 +46,12 @@ pub struct Edit<'v, K: DataType> {
 impl Keys {
     /// Opens the value of a key for a change; this is a use of the key.
     #[inline(always)] // see View::edit
-    pub(crate) fn open<'v, K: DataType>(
+    pub(crate) fn open<'v, 'r, K: DataType>(
         &'v mut self,
         key: Key<'v>,
         event: &'static Event,
-        cx: &'v mut ChangeCx,
-    ) -> Result<Edit<'v, K>, WrongType> {
+        cx: &'v mut ChangeCx<'r>,
+    ) -> Result<Edit<'v, 'r, K>, WrongType> {
         let (table, memory_account, dice) = self.table_and_usage();
         let (place, memory, had_deadlines) = match table.locate(key.hash, key.bytes) {
             Some((place, entry)) if !is_expired(entry, cx) => {
@@ -91,7 +91,7 @@ impl Keys {
     }
 }
 
-impl<K: DataType> Edit<'_, K> {
+impl<K: DataType> Edit<'_, '_, K> {
     /// Returns true if the key exists.
     pub fn exists(&self) -> bool {
         self.place.is_some()
@@ -231,11 +231,11 @@ impl<K: DataType> Edit<'_, K> {
 
     #[inline]
     fn entry_mut(&mut self) -> Option<&mut Entry> {
-        self.keys.entry_mut(self.key, self.place?)
+        self.keys.entry_mut(self.key, self.place?, self.cx)
     }
 }
 
-impl<K: DataType> Drop for Edit<'_, K> {
+impl<K: DataType> Drop for Edit<'_, '_, K> {
     fn drop(&mut self) {
         // A value whose change was interrupted is not looked at: it may be damaged and could panic again. The change
         // stays unfinished, so that the shard recovers.
@@ -246,7 +246,7 @@ impl<K: DataType> Drop for Edit<'_, K> {
     }
 }
 
-impl<K: DataType> Edit<'_, K> {
+impl<K: DataType> Edit<'_, '_, K> {
     /// Accounts for the change, if there was one.
     #[inline]
     fn account(&mut self) {
@@ -255,7 +255,7 @@ impl<K: DataType> Edit<'_, K> {
         if !self.is_changed && !self.is_touched {
             return;
         }
-        if is_empty && let Some(emptied) = self.keys.detach(self.key) {
+        if is_empty && let Some(emptied) = self.keys.detach(self.key, self.cx) {
             self.keys.reclaimer.free(emptied);
         }
         if self.is_new && is_empty && !self.is_passing_shown {

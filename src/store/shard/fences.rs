@@ -12,7 +12,7 @@ use crate::time::clock::Now;
 impl Keys {
     /// The funnel: sets the entry of an existing key to an entry with a changed value or the same value. The key keeps
     /// its fence.
-    pub(crate) fn rebuild(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &mut ChangeCx) {
+    pub(crate) fn rebuild(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &mut ChangeCx<'_>) {
         let fence = self.interests.fence(key);
         self.replace(key, entry, false, event, 1, cx);
         self.set_fence(key, fence);

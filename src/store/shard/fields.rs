@@ -67,7 +67,7 @@ impl Keys {
     /// `writes` they are removed all the same: only a replica that clients may write to executes such a call, and it
     /// logs nothing of its own.
     #[inline]
-    pub(crate) fn expire_fields(&mut self, key: Key<'_>, writes: bool, cx: &Cx) {
+    pub(crate) fn expire_fields(&mut self, key: Key<'_>, writes: bool, cx: &mut ChangeCx<'_>) {
         let is_due = |fields: &FieldDeadlines| fields.bounds.earliest() <= wall_ms(cx.now);
         if self.fields.as_ref().is_some_and(|fields| is_due(fields)) && (writes || !self.keeps_expired(cx)) {
             self.remove_expired_fields(key, usize::MAX, cx);
@@ -80,21 +80,21 @@ impl Keys {
 
     /// Removes up to `max` expired fields of a hash, unless they have to stay; returns their number.
     #[cold]
-    pub(in crate::store) fn expire_fields_of(&mut self, key: Key<'_>, max: usize, cx: &Cx) -> usize {
+    pub(in crate::store) fn expire_fields_of(&mut self, key: Key<'_>, max: usize, cx: &mut ChangeCx<'_>) -> usize {
         if self.keeps_expired(cx) { 0 } else { self.remove_expired_fields(key, max, cx) }
     }
 
     /// The funnel: removes up to `max` expired fields of a hash; returns their number. Each of them is logged as HDEL,
     /// and a hash that becomes empty is deleted, as in a replay of these HDELs.
     #[cold]
-    fn remove_expired_fields(&mut self, key: Key<'_>, max: usize, cx: &Cx) -> usize {
+    fn remove_expired_fields(&mut self, key: Key<'_>, max: usize, cx: &mut ChangeCx<'_>) -> usize {
         let may_expire = |entry: &&Entry| !is_due(entry, cx) && nearest_deadline(entry).is_some();
         if !cx.expires_keys() || self.find_undeleted(key).filter(may_expire).is_none() {
             return 0;
         }
-        let mut change = ChangeCx::new(*cx);
+        let cx = &mut cx.aside();
         self.unfinished += 1;
-        let Some(entry) = self.lend(key) else { return 0 };
+        let Some(entry) = self.lend(key, cx) else { return 0 };
         let before = entry.memory();
         let expired = Hash::write(entry).remove_expired(cx.now.wall_ms(), max);
         let growth = entry.memory() as isize - before as isize;
@@ -110,10 +110,10 @@ impl Keys {
             fields.expired += expired.len() as u64;
         }
         expired.iter().for_each(|field| self.events.log_field_removal(self.db(), key.bytes, field));
-        if is_empty && let Some(emptied) = self.detach(key) {
+        if is_empty && let Some(emptied) = self.detach(key, cx) {
             self.reclaimer.free(emptied);
         }
-        self.changed(key, event::FIELDS_EXPIRED, 1, &mut change);
+        self.changed(key, event::FIELDS_EXPIRED, 1, cx);
         if is_empty {
             self.emit(key, Event::DEL);
         }

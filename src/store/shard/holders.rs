@@ -1,7 +1,6 @@
 //! Locks with several holders: each holder has its own deadline, and the key has the latest of them.
 
 use crate::store::changes::ChangeCx;
-use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event::{self, Event, HELD_ON, HELD_UNTIL, HolderEffect};
 use crate::store::expire::NEVER;
@@ -19,33 +18,44 @@ impl Keys {
 
     /// Changes, adds or removes the holders of a shared lock or a semaphore. The key's deadline must be updated
     /// afterwards, see [`Keys::follow_holders`].
-    pub(crate) fn change_holders<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<Box<Holders>>) -> T) -> T {
+    pub(crate) fn change_holders<T>(
+        &mut self,
+        key: Key<'_>,
+        cx: &mut ChangeCx<'_>,
+        change: impl FnOnce(&mut Option<Box<Holders>>) -> T,
+    ) -> T {
         self.before_remark(key);
         self.unfinished += 1;
         let result = self.interests.change_holders(key, change);
-        self.record_lock(key);
+        self.record_lock(key, cx);
         self.sweep_timer.lower(self.interests.next_end_ms());
         self.unfinished -= 1;
         result
     }
 
     /// Changes the record of the holder with this token, if there is one, and logs the change.
-    pub(crate) fn change_held(&mut self, key: Key<'_>, token: &[u8], cx: &Cx, change: impl FnOnce(&mut LockRecord)) {
+    pub(crate) fn change_held(
+        &mut self,
+        key: Key<'_>,
+        token: &[u8],
+        cx: &mut ChangeCx<'_>,
+        change: impl FnOnce(&mut LockRecord),
+    ) {
         let hash = self.key(token).hash;
         if let Some(number) = self.holders(key).and_then(|holders| holders.find(hash, token)) {
-            self.change_holders(key, |holders| holders.as_mut().and_then(|holders| holders.change(number, change)));
+            self.change_holders(key, cx, |holders| holders.as_mut().and_then(|holders| holders.change(number, change)));
         } else if self.lock(key).is_some_and(|record| *record.token == *token) {
-            self.change_lock(key, |record| record.as_mut().map(change));
+            self.change_lock(key, cx, |record| record.as_mut().map(change));
         }
         self.log_lock(key, cx);
     }
 
     /// Removes the holders of a lock and returns them.
-    pub(super) fn take_holders(&mut self, key: Key<'_>) -> Vec<Holder> {
+    pub(super) fn take_holders(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) -> Vec<Holder> {
         if self.holders(key).is_none() {
             return Vec::new();
         }
-        let holders = self.change_holders(key, Option::take);
+        let holders = self.change_holders(key, cx, Option::take);
         let holders: Vec<Holder> = holders.into_iter().flat_map(|holders| holders.into_holders()).collect();
         holders.iter().for_each(|holder| holder.record.unbind(self.db(), key.bytes));
         holders
@@ -59,8 +69,9 @@ impl Keys {
         sharing: Sharing,
         since_us: i64,
         adopted: impl Iterator<Item = (LockRecord, u32, u64)>,
+        cx: &mut ChangeCx<'_>,
     ) {
-        self.adopt_lock(key, None);
+        self.adopt_lock(key, None, cx);
         let mut holders = Holders::new(sharing, since_us);
         for (record, permits, until_ms) in adopted {
             record.bind(self.db(), key.bytes);
@@ -68,7 +79,7 @@ impl Keys {
             holders.add(Holder::new(record, token, permits, until_ms));
         }
         if !holders.is_empty() {
-            self.change_holders(key, |known| *known = Some(Box::new(holders)));
+            self.change_holders(key, cx, |known| *known = Some(Box::new(holders)));
         }
     }
 
@@ -79,9 +90,9 @@ impl Keys {
         key: Key<'_>,
         number: u64,
         loss: Option<LossReason>,
-        cx: &mut ChangeCx,
+        cx: &mut ChangeCx<'_>,
     ) -> Option<Holder> {
-        let holder = self.change_holders(key, |holders| {
+        let holder = self.change_holders(key, cx, |holders| {
             let holder = holders.as_mut()?.remove(number);
             holders.take_if(|holders| holders.is_empty());
             holder
@@ -100,11 +111,11 @@ impl Keys {
     }
 
     /// Ends the holders whose time is over; not in a replay, which contains the ends.
-    pub(crate) fn end_due_holders(&mut self, key: Key<'_>, cx: &Cx) {
+    pub(crate) fn end_due_holders(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
         if !cx.expires_keys() || self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some() {
             return;
         }
-        let (cx, mut has_any) = (&mut ChangeCx::new(*cx), false);
+        let (cx, mut has_any) = (&mut cx.aside(), false);
         while let Some((until_ms, number)) = self.holders(key).and_then(Holders::first_to_end)
             && until_ms <= cx.now.mono_ms()
         {
@@ -126,7 +137,7 @@ impl Keys {
     }
 
     /// Ends the holders that are bound to the closed connection of a client; logs the change.
-    pub(super) fn end_session_holders(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx) {
+    pub(super) fn end_session_holders(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx<'_>) {
         let Some(holders) = self.holders(key) else { return };
         let bound = holders.of_session(client);
         for number in &bound {
@@ -138,7 +149,7 @@ impl Keys {
     }
 
     /// Sets the key's deadline to the latest deadline of a holder.
-    pub(crate) fn follow_holders(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
+    pub(crate) fn follow_holders(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
         let Some(holders) = self.holders(key) else { return };
         let deadline = holders.deadline();
         let known = self.find_undeleted(key).and_then(Entry::deadline);
@@ -148,7 +159,7 @@ impl Keys {
     }
 
     /// Logs the deadline and the holders of a lock with several holders, where no call has changed it.
-    pub(super) fn log_holders(&self, key: Key<'_>, cx: &Cx) {
+    pub(super) fn log_holders(&self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
         if let Some(entry) = self.find_undeleted(key).filter(|_| self.holders(key).is_some()) {
             let unix_ms = entry.deadline().map(|deadline| deadline.wall_ms(cx.now));
             self.events.log_deadline(self.db(), key.bytes, unix_ms);
@@ -158,7 +169,7 @@ impl Keys {
 
     /// Handles the change of the key of a lock with several holders: another value ends all of them, another deadline
     /// becomes the deadline of each.
-    pub(super) fn pass_to_holders(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
+    pub(super) fn pass_to_holders(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>) {
         if self.holders(key).is_none() {
             return;
         }
@@ -168,7 +179,9 @@ impl Keys {
             (Some(_), HolderEffect::End) => self.lose_lock(key, LossReason::Overwritten, cx),
             (Some(entry), HolderEffect::SetDeadline) => {
                 let until_ms = entry.deadline().map_or(NEVER, |deadline: Deadline| deadline.mono_ms(cx.now));
-                self.change_holders(key, |holders| holders.iter_mut().for_each(|held| held.set_all_until(until_ms)));
+                self.change_holders(key, cx, |holders| {
+                    holders.iter_mut().for_each(|held| held.set_all_until(until_ms))
+                });
             }
         }
     }

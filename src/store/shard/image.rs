@@ -11,7 +11,6 @@ use crate::store::shard::Keys;
 use crate::store::shard::field_deadlines::nearest_deadline;
 use crate::store::shard::keys::is_expired;
 use crate::store::shard::locks::is_text;
-use crate::store::unlogged;
 
 impl Keys {
     /// Returns the image of a key, or `None` for a missing key. An expired key that is not deleted yet has an image,
@@ -31,7 +30,7 @@ impl Keys {
     /// Restores a key from an image, or removes it, without an event; returns false if the image has expired meanwhile,
     /// so that the key was removed instead. The present lock of the key is lost, unless the image contains the same
     /// lock.
-    pub(crate) fn restore(&mut self, key: Key<'_>, image: Option<&Image>, cx: &mut ChangeCx) -> bool {
+    pub(crate) fn restore(&mut self, key: Key<'_>, image: Option<&Image>, cx: &mut ChangeCx<'_>) -> bool {
         let alive = image.filter(|image| !is_expired(&image.entry, cx));
         let lock = alive.and_then(|image| image.lock.as_ref());
         self.lose_holders_unless(key, LossReason::Flushed, |record| lock.is_some_and(|lock| lock.has(record)), cx);
@@ -53,7 +52,7 @@ impl Keys {
         key: Key<'_>,
         lock: &LockImage,
         is_connected: impl Fn(&dyn LockHolder) -> bool,
-        cx: &mut ChangeCx,
+        cx: &mut ChangeCx<'_>,
     ) -> bool {
         if !self.unexpired(key, cx).is_some_and(|entry| is_text(entry, &lock.value())) {
             return false;
@@ -62,27 +61,30 @@ impl Keys {
         let (over, left): (Vec<_>, Vec<_>) = lock.holders.iter().partition(is_over);
         let record = |keys: &Keys, holder: &HolderImage| holder.record(keys.key(&holder.token).hash);
         match lock.shared {
-            None => self.adopt_lock(key, left.first().map(|holder| record(self, holder))),
+            None => {
+                let record = left.first().map(|holder| record(self, holder));
+                self.adopt_lock(key, record, cx);
+            }
             Some((sharing, since_us)) => {
                 let holders = left.iter().map(|image| (record(self, image), image.permits, image.until_ms));
                 let holders: Vec<_> = holders.collect();
-                self.adopt_holders(key, sharing, since_us, holders.into_iter());
+                self.adopt_holders(key, sharing, since_us, holders.into_iter(), cx);
                 self.end_due_holders(key, cx);
             }
         }
         if left.is_empty() {
             self.drop_entry(key, cx);
         }
-        unlogged::remove_lock(self.db(), key.bytes); // the caller logs it if it is to be logged
+        cx.forget_lock(self.db(), key.bytes); // the caller logs it if it is to be logged
         over.is_empty()
     }
 
-    fn drop_entry(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
+    fn drop_entry(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
         self.changes += 1;
         cx.changes_mut().add();
         self.record_change(key, Event::NONE);
         self.interests.forget_fence(key);
-        if let Some(entry) = self.detach(key) {
+        if let Some(entry) = self.detach(key, cx) {
             self.reclaimer.free(entry);
         }
     }

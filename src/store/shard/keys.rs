@@ -14,6 +14,7 @@ mod lookup;
 
 use std::sync::Arc;
 
+use crate::store::change_records::Change;
 use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
@@ -28,7 +29,6 @@ use crate::store::relocation::Moved;
 use crate::store::services::Services;
 use crate::store::shard::field_deadlines::{FieldDeadlines, nearest_deadline};
 use crate::store::table::{SlotPosition, Table};
-use crate::store::unlogged;
 use crate::store::usage::Dice;
 use crate::store::value::{DataType, Hash, Str, Type, VisibleHash};
 use crate::store::walk::{Beside, Entries, TableWalk};
@@ -116,21 +116,21 @@ impl Keys {
         &self.table
     }
 
-    /// Prepares the change of a key: gives the unchanged key to the walk of a snapshot, and adds its name to the
-    /// unlogged keys if changes are logged. Called wherever an entry is lent to be changed, added or removed.
+    /// Prepares the change of a key: gives the unchanged key to the walk of a snapshot, and adds the change to the
+    /// records of the call if changes are logged. Called wherever an entry is lent to be changed, added or removed.
     #[inline(always)]
-    fn before_change(&mut self, key: Key<'_>) {
+    fn before_change(&mut self, key: Key<'_>, change: Change, cx: &mut ChangeCx<'_>) {
         if self.events.is_observed() {
-            self.prepare_change(key);
+            self.prepare_change(key, change, cx);
         }
     }
 
     #[cold]
     #[inline(never)] // see Keys::publish_change
-    fn prepare_change(&mut self, key: Key<'_>) {
+    fn prepare_change(&mut self, key: Key<'_>, change: Change, cx: &mut ChangeCx<'_>) {
         self.before_remark(key);
         if self.events.is_logged() {
-            unlogged::add(self.db(), key.bytes);
+            cx.record(self.db(), key, change);
         }
     }
 
@@ -149,15 +149,15 @@ impl Keys {
 
     /// Borrows the entry of a key for a change.
     #[inline]
-    pub(in crate::store) fn lend(&mut self, key: Key<'_>) -> Option<&mut Entry> {
-        self.before_change(key);
+    pub(in crate::store) fn lend(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) -> Option<&mut Entry> {
+        self.before_change(key, Change::Value, cx);
         self.table.find_mut(key.hash, key.bytes)
     }
 
     /// Borrows the entry of a key at its located position for a change; the table must not have changed since.
     #[inline]
-    pub(super) fn entry_mut(&mut self, key: Key<'_>, place: SlotPosition) -> Option<&mut Entry> {
-        self.before_change(key);
+    pub(super) fn entry_mut(&mut self, key: Key<'_>, place: SlotPosition, cx: &mut ChangeCx<'_>) -> Option<&mut Entry> {
+        self.before_change(key, Change::Value, cx);
         self.table.at_mut(place)
     }
 
@@ -196,14 +196,14 @@ impl Keys {
         value: Str<'_>,
         deadline: Option<Deadline>,
         event: &'static Event,
-        cx: &mut ChangeCx,
+        cx: &mut ChangeCx<'_>,
     ) {
         if self.fields.is_some() {
             self.forget_overwritten(key);
         }
         let is_observed = self.events.is_observed(); // one load, for before and after the change
         if is_observed {
-            self.prepare_change(key);
+            self.prepare_change(key, Change::Value, cx);
         }
         let Keys { memory_account, dice, reclaimer, unfinished, .. } = self;
         match self.table.find_mut(key.hash, key.bytes) {
@@ -224,25 +224,20 @@ impl Keys {
         }
     }
 
-    /// Sets or removes the deadline of an existing key.
+    /// The funnel: sets or removes the deadline of an existing key.
     pub(crate) fn set_deadline(
         &mut self,
         key: Key<'_>,
         deadline: Option<Deadline>,
         event: &'static Event,
-        cx: &mut ChangeCx,
+        cx: &mut ChangeCx<'_>,
     ) {
-        self.edit(key, event, cx, |entry| entry.set_deadline(deadline));
-    }
-
-    /// The funnel: changes the entry of an existing key.
-    fn edit(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx, change: impl FnOnce(&mut Entry)) {
-        self.before_change(key);
+        self.before_change(key, Change::Deadline(deadline), cx);
         let Some(entry) = self.table.find_mut(key.hash, key.bytes) else { return };
         self.unfinished += 1;
         let (old_deadline, old_memory) = (entry.deadline(), entry.memory());
-        change(entry);
-        let (deadline, growth) = (entry.deadline(), entry.memory() as isize - old_memory as isize);
+        entry.set_deadline(deadline);
+        let growth = entry.memory() as isize - old_memory as isize;
         self.settle(key, (old_deadline, deadline), growth, cx);
         self.changed(key, event, 1, cx);
         self.unfinished -= 1;
@@ -255,7 +250,7 @@ impl Keys {
         key: Key<'_>,
         (old, new): (Option<Deadline>, Option<Deadline>),
         growth: isize,
-        cx: &mut ChangeCx,
+        cx: &mut ChangeCx<'_>,
     ) {
         self.events.pass_half_way(key.hash);
         if growth != 0 {
@@ -273,7 +268,7 @@ impl Keys {
     }
 
     /// The funnel: adds the entry of a missing key.
-    pub(crate) fn insert(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &mut ChangeCx) {
+    pub(crate) fn insert(&mut self, key: Key<'_>, entry: Entry, event: &'static Event, cx: &mut ChangeCx<'_>) {
         self.unfinished += 1;
         self.attach(key, entry, cx);
         self.emit(key, event::NEW);
@@ -289,7 +284,7 @@ impl Keys {
         is_new: bool,
         event: &'static Event,
         count: u64,
-        cx: &mut ChangeCx,
+        cx: &mut ChangeCx<'_>,
     ) {
         self.unfinished += 1;
         self.displace(key, cx);
@@ -304,9 +299,9 @@ impl Keys {
     }
 
     /// The funnel: removes a key and returns its entry.
-    pub(crate) fn remove(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>) -> Option<Entry> {
         self.unfinished += 1;
-        let entry = self.detach(key);
+        let entry = self.detach(key, cx);
         if entry.is_some() {
             self.changed(key, event, 1, cx);
         }
@@ -315,7 +310,7 @@ impl Keys {
     }
 
     /// Deletes a key and frees its entry; returns true if it existed.
-    pub(crate) fn delete(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx) -> bool {
+    pub(crate) fn delete(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>) -> bool {
         let removed = self.remove(key, event, cx);
         removed.map(|entry| self.reclaimer.free(entry)).is_some()
     }
@@ -323,13 +318,13 @@ impl Keys {
     /// The funnel: deletes a key and frees its entry, with one look-up; returns true if it existed. An expired key did
     /// not exist, and is deleted as expired.
     #[inline]
-    pub(crate) fn delete_existing(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx) -> bool {
+    pub(crate) fn delete_existing(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>) -> bool {
         let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else { return false };
         if is_expired(entry, cx) {
             return self.delete_expired(key, cx).is_some();
         }
         self.unfinished += 1;
-        self.before_change(key);
+        self.before_change(key, Change::Removal, cx);
         self.events.pass_half_way(key.hash);
         let entry = self.detach_at(place);
         self.changed(key, event, 1, cx);
@@ -344,7 +339,7 @@ impl Keys {
 
     /// Handles every change of a key, of any cause. It counts as `count` changes in INFO.
     #[inline]
-    pub(super) fn changed(&mut self, key: Key<'_>, event: &'static Event, count: u64, cx: &mut ChangeCx) {
+    pub(super) fn changed(&mut self, key: Key<'_>, event: &'static Event, count: u64, cx: &mut ChangeCx<'_>) {
         self.changes += count;
         cx.changes_mut().add();
         if !self.interests.is_empty() || self.events.is_observed() {
@@ -354,8 +349,8 @@ impl Keys {
 
     /// Removes the entry of a key that is about to be created again. An expired key that cannot be deleted yet is
     /// missing for the call, so it must be missing in the replay of the log, too.
-    pub(super) fn displace(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
-        let Some(displaced) = self.detach(key) else { return };
+    pub(super) fn displace(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
+        let Some(displaced) = self.detach(key, cx) else { return };
         self.interests.forget_fence(key);
         if is_expired(&displaced, cx) {
             self.log_removal(key);
@@ -398,8 +393,8 @@ impl Keys {
     }
 
     /// Removes an entry from the table; every caller must end in `changed`.
-    pub(super) fn detach(&mut self, key: Key<'_>) -> Option<Entry> {
-        self.before_change(key);
+    pub(super) fn detach(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) -> Option<Entry> {
+        self.before_change(key, Change::Removal, cx);
         self.events.pass_half_way(key.hash);
         let (place, _) = self.table.locate(key.hash, key.bytes)?;
         self.detach_at(place)
@@ -429,8 +424,8 @@ impl Keys {
     }
 
     /// Inserts the entry of a missing key into the table; every caller must end in `changed`.
-    pub(super) fn attach(&mut self, key: Key<'_>, entry: Entry, cx: &mut ChangeCx) {
-        self.before_change(key);
+    pub(super) fn attach(&mut self, key: Key<'_>, entry: Entry, cx: &mut ChangeCx<'_>) {
+        self.before_change(key, Change::Value, cx);
         let (memory, deadline) = (entry.memory(), entry.deadline());
         if entry.usage() == 0 {
             entry.set_usage(self.memory_account.rule().fresh(cx.now));

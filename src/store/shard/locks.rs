@@ -29,30 +29,35 @@ impl Keys {
     }
 
     /// Changes, adds or removes the record of the holder of an exclusive lock.
-    pub(crate) fn change_lock<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
+    pub(crate) fn change_lock<T>(
+        &mut self,
+        key: Key<'_>,
+        cx: &mut ChangeCx<'_>,
+        change: impl FnOnce(&mut Option<LockRecord>) -> T,
+    ) -> T {
         self.before_remark(key);
         self.unfinished += 1;
         let result = self.interests.change_record(key, change);
-        self.record_lock(key);
+        self.record_lock(key, cx);
         self.unfinished -= 1;
         result
     }
 
     /// Ends a lock: removes its record and returns it. The caller removes or overwrites the key.
-    pub(crate) fn end_lock(&mut self, key: Key<'_>) -> Option<LockRecord> {
+    pub(crate) fn end_lock(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) -> Option<LockRecord> {
         self.lock(key)?;
-        let record = self.change_lock(key, Option::take)?;
+        let record = self.change_lock(key, cx, Option::take)?;
         record.unbind(self.db(), key.bytes);
         Some(record)
     }
 
     /// Makes a key a lock with this record, or no lock, without announcing anything.
-    pub(crate) fn adopt_lock(&mut self, key: Key<'_>, record: Option<LockRecord>) {
-        self.end_lock(key);
-        self.take_holders(key);
+    pub(crate) fn adopt_lock(&mut self, key: Key<'_>, record: Option<LockRecord>, cx: &mut ChangeCx<'_>) {
+        self.end_lock(key, cx);
+        self.take_holders(key, cx);
         let Some(record) = record else { return };
         record.bind(self.db(), key.bytes);
-        self.change_lock(key, |known| *known = Some(record));
+        self.change_lock(key, cx, |known| *known = Some(record));
     }
 
     /// Sets the queue for a lock.
@@ -61,27 +66,34 @@ impl Keys {
         queue.into_iter().for_each(|waiter| self.interests.join_queue(key, waiter));
     }
 
-    /// Passes the present state of a lock to the log.
-    pub(super) fn record_lock(&self, key: Key<'_>) {
-        self.events.record_lock(self.db(), key.bytes, self.held_lock(key));
+    /// Passes the present state of a lock to the log, and adds its change to the records of the call.
+    pub(super) fn record_lock(&self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
+        if self.events.is_logged() {
+            let held = self.held_lock(key);
+            self.events.record_lock(self.db(), key.bytes, held);
+            if held.is_some() {
+                cx.record_lock(self.db(), key);
+            }
+        }
     }
 
     /// Logs the state of a lock, where no call has changed it, if the key is a lock and there is a log.
-    pub(super) fn log_lock(&self, key: Key<'_>, cx: &Cx) {
+    pub(super) fn log_lock(&self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
         if self.events.is_logged()
             && let Some(lock) = self.held_lock(key)
         {
             self.events.log_lock(self.db(), key.bytes, &lock_text::encode(lock, cx.now));
+            cx.forget_lock(self.db(), key.bytes);
         }
     }
 
     /// Ends a lock that its holders have not released, if the key is a lock, and announces the loss.
-    pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: LossReason, cx: &Cx) {
+    pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: LossReason, cx: &mut ChangeCx<'_>) {
         self.lose_holders_unless(key, loss, |_| false, cx);
     }
 
     /// Ends all locks before their keys are removed. A walk of a snapshot still gets the keys unchanged.
-    pub(super) fn lose_all_locks(&mut self, loss: LossReason, cx: &Cx) {
+    pub(super) fn lose_all_locks(&mut self, loss: LossReason, cx: &mut ChangeCx<'_>) {
         if self.interests.has_locks() {
             let held = self.interests.locks().filter(|lock| lock.held.is_some());
             let held: Vec<(u64, Box<[u8]>)> = held.map(|lock| (lock.key.hash, lock.key.bytes.into())).collect();
@@ -95,14 +107,14 @@ impl Keys {
         key: Key<'_>,
         loss: LossReason,
         is_kept: impl Fn(&LockRecord) -> bool,
-        cx: &Cx,
+        cx: &mut ChangeCx<'_>,
     ) {
         if self.lock(key).is_some_and(|record| !is_kept(record))
-            && let Some(record) = self.end_lock(key)
+            && let Some(record) = self.end_lock(key, cx)
         {
             self.announce_loss(key, &record, loss, cx);
         }
-        for holder in self.take_holders(key).iter().filter(|holder| !is_kept(&holder.record)) {
+        for holder in self.take_holders(key, cx).iter().filter(|holder| !is_kept(&holder.record)) {
             self.announce_loss(key, &holder.record, loss, cx);
         }
     }
@@ -114,7 +126,7 @@ impl Keys {
     }
 
     /// Releases a lock as far as it is still bound to the closed connection of a client; logs the change.
-    pub(crate) fn end_session_lock(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx) {
+    pub(crate) fn end_session_lock(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx<'_>) {
         self.peek(key, cx);
         if self.lock(key).is_some_and(|record| record.is_bound_to(client)) {
             self.lose_lock(key, LossReason::Session, cx);
@@ -125,7 +137,7 @@ impl Keys {
 
     /// Handles the change of a key that may be a lock: the lock is lost unless the key still has its value, and a free
     /// lock is marked as ready for the clients queued for it. `loss` is the reason for the absence of a missing key.
-    pub(super) fn follow_lock(&mut self, key: Key<'_>, loss: LossReason, cx: &Cx) {
+    pub(super) fn follow_lock(&mut self, key: Key<'_>, loss: LossReason, cx: &mut ChangeCx<'_>) {
         let entry = self.find_undeleted(key).filter(|entry| !is_expired(entry, cx));
         let is_free = entry.is_none();
         let is_lost = self.held_lock(key).is_some_and(|lock| !entry.is_some_and(|entry| lock.is_value(entry)));
@@ -163,7 +175,7 @@ impl Keys {
     }
 
     /// Raises `flag` when the key changes from now on.
-    pub(crate) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, cx: &Cx) {
+    pub(crate) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, cx: &mut ChangeCx<'_>) {
         self.peek(key, cx);
         self.interests.watch(key, flag);
     }
@@ -213,7 +225,7 @@ impl Keys {
     }
 
     /// Returns the first client blocked on a key, after the wait `after`, that its present value, or none, serves.
-    pub(crate) fn next_waiter(&mut self, key: Key<'_>, after: u64, cx: &Cx) -> Option<Waiter> {
+    pub(crate) fn next_waiter(&mut self, key: Key<'_>, after: u64, cx: &mut ChangeCx<'_>) -> Option<Waiter> {
         if !self.interests.has_waiters(key) {
             return None;
         }
@@ -233,14 +245,14 @@ impl Keys {
         key: Key<'_>,
         token: &[u8],
         (client, since_us): (u64, u64),
-        cx: &mut ChangeCx,
+        cx: &mut ChangeCx<'_>,
     ) {
         self.peek(key, cx);
         // A lock of a cluster may have been acquired before the start of this server, which then counts as its start.
         let acquired_us = |record: &LockRecord| record.since_us.max(0).cast_unsigned();
         let is_it = |record: &LockRecord| record.is_held_by(client, token) && acquired_us(record) >= since_us;
         if self.lock(key).is_some_and(is_it) {
-            self.end_lock(key);
+            self.end_lock(key, cx);
             self.delete(key, event::RELEASED, cx);
         }
         let Some(holders) = self.holders(key) else { return };
@@ -250,7 +262,7 @@ impl Keys {
             None => {}
             // No call logs the deletion of the key.
             Some(_) if holders.len() == 1 => {
-                self.take_holders(key);
+                self.take_holders(key, cx);
                 self.delete(key, event::RELEASED, cx);
             }
             Some(number) => {
@@ -279,7 +291,7 @@ impl Keys {
     }
 
     /// Deletes the expired locks that clients are queued for, and ends holders, among several, whose time is over.
-    pub(crate) fn expire_awaited_locks(&mut self, cx: &Cx) {
+    pub(crate) fn expire_awaited_locks(&mut self, cx: &mut ChangeCx<'_>) {
         let is_any_due = self.deadlines.earliest().min(self.interests.next_end_ms()) <= cx.now.mono_ms();
         if is_any_due && self.interests.counts().queued > 0 {
             let awaited = self.interests.locks().filter(|lock| !lock.queue.is_empty());

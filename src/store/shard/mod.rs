@@ -15,7 +15,7 @@ mod recount;
 mod totals;
 mod walk;
 
-use crate::store::cx::Cx;
+use crate::store::changes::ChangeCx;
 use crate::store::entry::Entry;
 use crate::store::services::Services;
 
@@ -55,9 +55,9 @@ impl Shard {
     }
 
     /// Repairs the shard after a panic, see [`Keys::recover`], and hands over the keys whose changes the panic has kept
-    /// from being logged. Must be called on the thread of the panic.
-    pub(crate) fn recover(&mut self, cx: &Cx) {
-        self.keys.events.interrupt_call();
+    /// from being logged.
+    pub(crate) fn recover(&mut self, cx: &mut ChangeCx<'_>) {
+        self.keys.events.interrupt(&cx.take_records());
         self.keys.recover(cx);
     }
 
@@ -82,7 +82,12 @@ impl Shard {
 
     /// Visits the keys at a scan position, each with a flag that it has expired; see
     /// [`Table::scan`](crate::store::table::Table::scan). Deletes the expired keys for which `visit` returns true.
-    pub(crate) fn scan(&mut self, position: u64, cx: &Cx, mut visit: impl FnMut(&Entry, bool) -> bool) -> Option<u64> {
+    pub(crate) fn scan(
+        &mut self,
+        position: u64,
+        cx: &mut ChangeCx<'_>,
+        mut visit: impl FnMut(&Entry, bool) -> bool,
+    ) -> Option<u64> {
         let mut expired = Vec::new();
         let next = self.keys.table().scan(position, |entry| {
             let is_expired = is_expired(entry, cx);

@@ -13,13 +13,13 @@ use crate::time::clock::Deadline;
 impl Keys {
     #[cold]
     #[inline(never)] // keeps the path of every change short
-    pub(super) fn publish_change(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
+    pub(super) fn publish_change(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>) {
         self.record_change(key, event);
         self.announce(key, event, cx);
     }
 
     /// Notifies all that have an interest in a key of its change.
-    fn announce(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
+    fn announce(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>) {
         self.notify_interested(key);
         self.events.emit_change(self.db(), key.bytes, event, cx);
         if self.interests.has_locks() {
@@ -33,7 +33,7 @@ impl Keys {
     }
 
     /// Handles a change of which watchers, blocked clients and caches are not notified.
-    pub(super) fn changed_quietly(&mut self, key: Key<'_>, event: &'static Event, count: u64, cx: &mut ChangeCx) {
+    pub(super) fn changed_quietly(&mut self, key: Key<'_>, event: &'static Event, count: u64, cx: &mut ChangeCx<'_>) {
         self.changes += count;
         cx.changes_mut().add();
         self.record_change(key, event);
@@ -41,7 +41,7 @@ impl Keys {
     }
 
     /// Announces a change of a key whose value stays the same.
-    pub(super) fn touched(&mut self, key: Key<'_>, event: &'static Event, cx: &Cx) {
+    pub(super) fn touched(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>) {
         if !self.interests.is_empty() || self.events.is_observed() {
             self.announce(key, event, cx);
         }
@@ -62,7 +62,7 @@ impl Keys {
         key: Key<'_>,
         event: &'static Event,
         (was_string, old_deadline): (bool, Option<Deadline>),
-        cx: &Cx,
+        cx: &mut ChangeCx<'_>,
     ) {
         let had_expired = old_deadline.is_some_and(|deadline| cx.has_expired(deadline));
         if event.replaces() && !had_expired {
@@ -94,7 +94,7 @@ impl Keys {
 
     /// Handles the setting of an expired key before it was deleted.
     #[cold]
-    pub(super) fn record_revival(&mut self, key: Key<'_>, cx: &mut ChangeCx) {
+    pub(super) fn record_revival(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
         self.expired += 1;
         self.lose_lock(key, LossReason::Expired, cx);
         self.log_removal(key);

@@ -7,7 +7,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::store::changes::ChangeCx;
-use crate::store::cx::Cx;
 use crate::store::event;
 use crate::store::key::Key;
 use crate::store::lock::LossReason;
@@ -16,12 +15,12 @@ use crate::store::shard::Keys;
 impl Keys {
     /// Recounts everything if a panic has interrupted a change. All that have an interest in a key are notified of a
     /// change: any key may have changed.
-    pub(crate) fn recover(&mut self, cx: &Cx) {
+    pub(crate) fn recover(&mut self, cx: &mut ChangeCx<'_>) {
         if self.unfinished == 0 {
             return;
         }
         for bytes in &self.recount(cx) {
-            let delete = AssertUnwindSafe(|| self.delete(self.key(bytes), event::RELEASED, &mut ChangeCx::new(*cx)));
+            let delete = AssertUnwindSafe(|| self.delete(self.key(bytes), event::RELEASED, &mut cx.aside()));
             if catch_unwind(delete).is_err() {
                 self.recount(cx); // an empty collection stays
             }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::store::changes::ChangeCx;
 use crate::store::image::{ByKey, CopyLimit, Image, LockImage, TooLarge};
 use crate::store::key::{Key, shard_of};
 use crate::store::lock::LockHolder;
@@ -56,7 +55,7 @@ impl Images<'_, '_> {
     /// call's log record.
     pub(crate) fn restore(&mut self, db: usize, key: Key<'_>, image: Option<&Image>) -> bool {
         let View { access, cx, .. } = &mut *self.0;
-        let cx = &mut ChangeCx::new(**cx);
+        let cx = &mut cx.aside();
         access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore(key, image, cx))
     }
 
@@ -69,7 +68,7 @@ impl Images<'_, '_> {
         is_connected: impl Fn(&dyn LockHolder) -> bool,
     ) -> bool {
         let View { access, cx, .. } = &mut *self.0;
-        let cx = &mut ChangeCx::new(**cx);
+        let cx = &mut cx.aside();
         access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore_lock(key, lock, is_connected, cx))
     }
 

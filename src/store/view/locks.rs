@@ -39,24 +39,24 @@ impl<'v> Locks<'v, '_> {
     /// Changes, adds or removes the holders of a shared lock or a semaphore; the key's deadline follows.
     pub(crate) fn change_holders<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<Box<Holders>>) -> T) -> T {
         let (keys, cx) = self.0.keys(key);
-        let result = keys.change_holders(key, change);
+        let result = keys.change_holders(key, cx, change);
         keys.follow_holders(key, cx);
         result
     }
 
     /// Sets the size of a semaphore.
     pub(crate) fn resize(&mut self, key: Key<'_>, size: u32, event: &'static Event) {
-        let (keys, _) = self.0.keys(key);
-        keys.change_holders(key, |holders| holders.iter_mut().for_each(|holders| holders.resize(size)));
+        let (keys, cx) = self.0.keys(key);
+        keys.change_holders(key, cx, |holders| holders.iter_mut().for_each(|holders| holders.resize(size)));
         self.0.set(key, &Sharing::Permits { size }.value(), Ttl::Keep, event);
         self.mark_ready(key);
     }
 
     /// Returns the clients queued for more permits than a semaphore has, if it has become smaller since the last call.
     pub(crate) fn take_excessive(&mut self, key: Key<'_>) -> Vec<LockWaiter> {
-        let (keys, _) = self.0.keys(key);
+        let (keys, cx) = self.0.keys(key);
         let Some((size, _)) = keys.holders(key).and_then(Holders::permits) else { return Vec::new() };
-        if !keys.change_holders(key, |holders| holders.as_mut().is_some_and(|holders| holders.take_reduced())) {
+        if !keys.change_holders(key, cx, |holders| holders.as_mut().is_some_and(|holders| holders.take_reduced())) {
             return Vec::new();
         }
         let is_excessive =
@@ -128,12 +128,14 @@ impl<'v> Locks<'v, '_> {
 
     /// Changes, adds or removes the record of the holder of an exclusive lock.
     pub(crate) fn change<T>(&mut self, key: Key<'_>, change: impl FnOnce(&mut Option<LockRecord>) -> T) -> T {
-        self.0.keys(key).0.change_lock(key, change)
+        let (keys, cx) = self.0.keys(key);
+        keys.change_lock(key, cx, change)
     }
 
     /// Ends a lock that its holder releases; the caller must delete the key afterwards.
     pub(crate) fn end(&mut self, key: Key<'_>) -> Option<LockRecord> {
-        self.0.keys(key).0.end_lock(key)
+        let (keys, cx) = self.0.keys(key);
+        keys.end_lock(key, cx)
     }
 
     /// Ends a lock that its holder has not released, if the key is a lock, and announces the loss.
@@ -215,7 +217,7 @@ impl<'v> Locks<'v, '_> {
     /// Moves the deadlines of a lock's holders by `by_ms` milliseconds; for calls that need the whole store.
     pub(crate) fn move_holders(&mut self, key: Key<'_>, by_ms: i64) {
         let (keys, cx) = self.0.keys(key);
-        keys.change_holders(key, |holders| holders.iter_mut().for_each(|holders| holders.move_all(by_ms)));
+        keys.change_holders(key, cx, |holders| holders.iter_mut().for_each(|holders| holders.move_all(by_ms)));
         keys.follow_holders(key, cx);
     }
 

@@ -29,8 +29,9 @@ impl View<'_> {
         record: Option<LockRecord>,
         queue: impl IntoIterator<Item = LockWaiter>,
     ) {
-        self.access.with_shard(Some(db), shard_of(key.hash), |shard| {
-            shard.keys.adopt_lock(key, record);
+        let View { access, cx, .. } = self;
+        access.with_shard(Some(db), shard_of(key.hash), |shard| {
+            shard.keys.adopt_lock(key, record, cx);
             shard.keys.set_lock_queue(key, queue);
         });
     }

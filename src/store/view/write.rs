@@ -14,13 +14,17 @@ use crate::store::value::{DataType, SHARED_MIN, Str, StringHint, Type, Value, Wr
 use crate::store::view::{Ttl, View};
 use crate::time::clock::Deadline;
 
-impl View<'_> {
+impl<'a> View<'a> {
     /// Opens the value of a key to change it in place, or to create it; the look-up is a use of the key.
     ///
     /// # Errors
     /// [`WrongType`] when the key holds something else.
     #[inline(always)] // a guard is long, as a view is
-    pub fn edit<'v, K: DataType>(&'v mut self, key: Key<'v>, event: &'static Event) -> Result<Edit<'v, K>, WrongType> {
+    pub fn edit<'v, K: DataType>(
+        &'v mut self,
+        key: Key<'v>,
+        event: &'static Event,
+    ) -> Result<Edit<'v, 'a, K>, WrongType> {
         let (keys, cx) = self.keys(key);
         keys.open(key, event, cx)
     }

@@ -25,8 +25,8 @@ const FLOORS: &[&[&str]] = &[
     &["mod", "resident"],
     &["held_lock"],
     &["holders", "lock_queue"],
-    &["expire", "fences", "generation", "lock", "memory_account", "table", "tail_work"],
-    &["cx", "gate", "key", "limits", "sync", "unlogged", "usage"],
+    &["change_records", "expire", "fences", "generation", "lock", "memory_account", "table", "tail_work"],
+    &["cx", "gate", "key", "limits", "sync", "usage"],
 ];
 
 /// Modules of one layer that import each other: an entry contains a value, and a large value is a table of entries.

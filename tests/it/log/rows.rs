@@ -252,12 +252,12 @@ fn a_call_that_panics_leaves_what_its_keys_hold_to_the_log() {
     let mut client = server.client();
     client.expect(&[("SET a v", "+OK"), ("SETIFGREATER b v 7", "*2 :7 $-1")]);
     take(&server);
-    client.send(b"MULTI\r\nSET a w PX 9000\r\nRPUSH l x y\r\nDEL b\r\nSETIFGREATER c v 9\r\nDEBUG INJECT-PANIC handler\r\nEXEC\r\n");
+    client.send(b"MULTI\r\nSET a w PX 9000\r\nRPUSH l x y\r\nDEL b\r\nSETIFGREATER c v 9\r\nLOCK.ACQUIRE m t PX 9000\r\nDEBUG INJECT-PANIC handler\r\nEXEC\r\n");
     client.read_to_end();
     let mut other = server.client();
     crate::harness::wait_until(|| other.call("EXISTS l") == ":1");
     let logged = take(&server);
-    for part in ["RESTORE a", "RESTORE l", "DEL b", "RESTORE c", "SETIFGREATER c v 9"] {
+    for part in ["RESTORE a", "RESTORE l", "DEL b", "RESTORE c", "SETIFGREATER c v 9", "RESTORE m", "PING keylatch-lock:"] {
         assert!(logged.contains(part), "{part} in {logged}");
     }
 }

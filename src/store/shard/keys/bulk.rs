@@ -4,7 +4,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::store::changes::ChangeCx;
-use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::key::Key;
 use crate::store::lock::LossReason;
@@ -12,11 +11,10 @@ use crate::store::reclaim::Contents;
 use crate::store::shard::field_deadlines::{FieldDeadlines, nearest_deadline};
 use crate::store::shard::keys::{Keys, is_expired};
 use crate::store::table::Table;
-use crate::store::unlogged;
 
 impl Keys {
     /// The bulk version of the funnel: removes every key and returns the former contents.
-    pub(crate) fn clear(&mut self, cx: &mut ChangeCx) -> Contents {
+    pub(crate) fn clear(&mut self, cx: &mut ChangeCx<'_>) -> Contents {
         self.before_all_change(LossReason::Flushed, cx);
         let empty = Table::new(self.table.hasher().clone());
         let old = Contents {
@@ -37,7 +35,7 @@ impl Keys {
 
     /// The bulk version of the funnel: swaps all keys with the keys of another shard. Watchers stay with their
     /// databases.
-    pub(crate) fn swap(&mut self, other: &mut Keys, cx: &mut ChangeCx) {
+    pub(crate) fn swap(&mut self, other: &mut Keys, cx: &mut ChangeCx<'_>) {
         self.before_all_change(LossReason::Swapped, cx);
         other.before_all_change(LossReason::Swapped, cx);
         std::mem::swap(&mut self.table, &mut other.table);
@@ -59,18 +57,18 @@ impl Keys {
     }
 
     /// Begins the change of all keys, by which locks are lost. A walk of a snapshot stays with the keys.
-    fn before_all_change(&mut self, loss: LossReason, cx: &mut ChangeCx) {
+    fn before_all_change(&mut self, loss: LossReason, cx: &mut ChangeCx<'_>) {
         self.unfinished += 1;
         self.lose_all_locks(loss, cx);
         cx.changes_mut().add();
         if self.events.is_logged() {
-            unlogged::add_all();
+            cx.record_all();
         }
     }
 
     /// Handles the change of all keys: the keys of `old`, and the present keys. An expired key from elsewhere is no
     /// change for its watchers: for them it was missing before and is missing now.
-    fn all_changed(&mut self, old: &Table<Entry>, loss: LossReason, cx: &Cx) {
+    fn all_changed(&mut self, old: &Table<Entry>, loss: LossReason, cx: &mut ChangeCx<'_>) {
         let Keys { table, interests, .. } = &*self;
         let has_changed = |key: &Key<'_>| {
             let appears = || table.find(key.hash, key.bytes).is_some_and(|entry| !is_expired(entry, cx));
@@ -86,7 +84,7 @@ impl Keys {
     }
 
     /// Deletes watched keys that had expired in the other shard, without raising the flags of their watchers.
-    fn delete_expired_watched(&mut self, cx: &Cx) {
+    fn delete_expired_watched(&mut self, cx: &mut ChangeCx<'_>) {
         let expired = |key: &Key<'_>| self.find_undeleted(*key).is_some_and(|entry| is_expired(entry, cx));
         let keys: Vec<(u64, Box<[u8]>)> =
             self.interests.keys().filter(expired).map(|key| (key.hash, key.bytes.into())).collect();
@@ -104,7 +102,7 @@ impl Keys {
     }
 
     /// Adds a key from a file, with its fence; returns its name if it existed already.
-    pub(crate) fn load(&mut self, key: Key<'_>, entry: Entry, fence: i64, cx: &mut ChangeCx) -> Option<Box<[u8]>> {
+    pub(crate) fn load(&mut self, key: Key<'_>, entry: Entry, fence: i64, cx: &mut ChangeCx<'_>) -> Option<Box<[u8]>> {
         self.unfinished += 1;
         let is_there = self.find_undeleted(key).is_some();
         if is_there {

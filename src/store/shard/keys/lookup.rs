@@ -11,7 +11,7 @@ use crate::store::value::StringHint;
 impl Keys {
     /// Returns the entry of a key that has not expired; an expired one is deleted.
     #[inline(always)] // see View::lookup
-    pub(crate) fn peek(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
+    pub(crate) fn peek(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) -> Option<&Entry> {
         let (place, entry) = self.table.locate(key.hash, key.bytes)?;
         if is_expired(entry, cx) {
             return self.delete_expired(key, cx);
@@ -21,7 +21,7 @@ impl Keys {
 
     /// Returns the entry of a key like [`Keys::peek`], with the other effects of a look-up except counting it.
     #[inline(always)] // see View::lookup
-    pub(crate) fn lookup(&mut self, key: Key<'_>, how: Lookup, cx: &Cx) -> Option<&Entry> {
+    pub(crate) fn lookup(&mut self, key: Key<'_>, how: Lookup, cx: &mut ChangeCx<'_>) -> Option<&Entry> {
         let Some((place, entry)) = self.table.locate(key.hash, key.bytes) else {
             if how.reports_miss(cx.lookup) {
                 self.emit(key, event::MISSED);
@@ -53,7 +53,7 @@ impl Keys {
 
     /// Returns the usage of a key with an LFU policy, for a write that does not count as a use.
     #[cold]
-    pub(crate) fn counted_usage(&mut self, key: Key<'_>, cx: &Cx) -> Option<u32> {
+    pub(crate) fn counted_usage(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) -> Option<u32> {
         let counts = self.memory_account.rule().counts();
         self.peek(key, cx).filter(|_| counts).map(Entry::usage)
     }
@@ -75,7 +75,7 @@ impl Keys {
 
     /// Deletes an expired key, unless that is disabled for now; returns `None` in either case.
     #[cold]
-    pub(in crate::store::shard) fn delete_expired(&mut self, key: Key<'_>, cx: &Cx) -> Option<&Entry> {
+    pub(in crate::store::shard) fn delete_expired(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) -> Option<&Entry> {
         if self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some() {
             return None;
         }
@@ -89,8 +89,8 @@ impl Keys {
 
     /// Deletes an expired key; such a key is invisible, deleted or not.
     #[cold]
-    pub(in crate::store) fn expire(&mut self, key: Key<'_>, cx: &Cx) {
-        self.delete(key, event::EXPIRED, &mut ChangeCx::new(*cx));
+    pub(in crate::store) fn expire(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
+        self.delete(key, event::EXPIRED, &mut cx.aside());
         self.expired += 1;
     }
 }

@@ -1,0 +1,50 @@
+//! Changes made by the call of a view, for the log of effects.
+
+use crate::store::change_records::{Change, ChangeRecord, ChangeRecords};
+use crate::store::entry::Entry;
+use crate::store::view::View;
+
+impl View<'_> {
+    /// Calls `visit` for each change of a key by this call, and by calls nested in it, with the key's entry and its
+    /// fence; 0 is none. Only changed values are looked up, or values with a changed deadline, too (`with_deadlines`).
+    pub(crate) fn visit_changes(
+        &mut self,
+        with_deadlines: bool,
+        mut visit: impl FnMut(ChangeRecord<'_>, Change, Option<&Entry>, i64),
+    ) {
+        let View { access, cx, .. } = self;
+        for record in cx.own_records().filter_map(|position| cx.record_at(position)) {
+            let Some(change) = record.change else { continue };
+            let is_read = match change {
+                Change::Value => true,
+                Change::Deadline(_) => with_deadlines,
+                Change::Removal => false,
+            };
+            access.with_any(record.db, record.key, |shard| {
+                let entry = if is_read { shard.keys.unexpired(record.key, cx) } else { None };
+                visit(record, change, entry, shard.keys.fence(record.key));
+            });
+        }
+    }
+
+    /// Returns the keys whose locks this call and calls nested in it have changed, each with the number of its
+    /// database.
+    pub(crate) fn changed_locks(&self) -> Vec<(usize, Box<[u8]>)> {
+        let changed = self.cx.own_records().filter_map(|position| self.cx.record_at(position));
+        let mut locks: Vec<(usize, Box<[u8]>)> =
+            changed.filter(|record| record.is_lock).map(|record| (record.db, record.key.bytes.into())).collect();
+        locks.sort_unstable();
+        locks.dedup();
+        locks
+    }
+
+    /// Takes the changes that are not logged yet, so that the caller logs them.
+    pub(crate) fn take_changes(&mut self) -> ChangeRecords {
+        self.cx.take_records()
+    }
+
+    /// Forgets the changes that were not logged yet: they are now.
+    pub(crate) fn forget_changes(&mut self) {
+        self.cx.clear_records();
+    }
+}
