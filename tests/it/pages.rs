@@ -12,6 +12,12 @@ use crate::tidy::{root, rust_files};
 /// Folders with pages of other projects, or with generated ones.
 const FOREIGN: [&str; 3] = ["target", "node_modules", ".git"];
 
+/// The list of the decisions, which lies beside them.
+const DECISIONS: &str = "docs/decisions/README.md";
+
+/// Number of the decisions that a newcomer is to read.
+const READ_FIRST: usize = 15;
+
 /// Page: its path below the root, and its text.
 pub struct Page {
     pub path: PathBuf,
@@ -85,7 +91,7 @@ fn every_link_of_every_page_leads_somewhere() {
 #[test]
 fn the_pages_that_everybody_reads_stay_short() {
     for (name, lines_max) in
-        [("README.md", 220), ("ARCHITECTURE.md", 300), ("BENCHMARKS.md", 150), ("CONTRIBUTING.md", 150)]
+        [("README.md", 220), ("ARCHITECTURE.md", 250), ("BENCHMARKS.md", 150), ("CONTRIBUTING.md", 150)]
     {
         let lines = Page::read(Path::new(name)).text.lines().count();
         assert!(lines <= lines_max, "{name} has {lines} lines");
@@ -119,17 +125,66 @@ fn the_debian_package_has_every_page_for_users() {
     assert!(lacking.is_empty(), "{lacking:?}");
 }
 
+/// Returns the titles and the files of the decisions in a list whose targets begin with `folder`, in its order.
+fn listed_decisions<'p>(list: &'p Page, folder: &str) -> Vec<(&'p str, &'p str)> {
+    let entry = |line: &'p str| {
+        let (title, rest) = line.trim_start().strip_prefix("- [")?.split_once("](")?;
+        let (target, _) = rest.split_once(')')?;
+        Some((title, target.strip_prefix(folder)?))
+    };
+    let is_decision = |entry: &(&str, &str)| entry.1.starts_with(|c: char| c.is_ascii_digit());
+    list.prose().filter_map(entry).filter(is_decision).collect()
+}
+
 #[test]
-fn every_decision_is_listed_with_its_title_and_says_what_would_change_it() {
-    let list = Page::read(Path::new("ARCHITECTURE.md")).text;
-    let decisions = pages().into_iter().filter(|page| page.path.starts_with("docs/decisions"));
-    for page in decisions {
+fn every_decision_is_listed_once_with_its_title_and_says_what_would_change_it() {
+    let list = Page::read(Path::new(DECISIONS));
+    let is_decision = |page: &Page| page.path.starts_with("docs/decisions") && page.path != list.path;
+    let decisions: Vec<Page> = pages().into_iter().filter(is_decision).collect();
+    let listed = listed_decisions(&list, "");
+    for page in &decisions {
         let title = page.text.lines().next().and_then(|line| line.strip_prefix("# ")).expect("a title");
-        let entry = format!("[{title}]({})", page.path.display());
-        assert!(list.contains(&entry), "ARCHITECTURE.md does not list {entry}");
+        let file = page.path.file_name().expect("a name").to_string_lossy();
+        let count = listed.iter().filter(|entry| **entry == (title, &*file)).count();
+        assert_eq!(count, 1, "{DECISIONS} does not list [{title}]({file}) once");
         let is_open = page.prose().any(|line| line == "## What would change it");
         assert!(is_open, "{} does not say what would change it", page.path.display());
     }
+    assert_eq!(listed.len(), decisions.len(), "{DECISIONS} lists some that are not there");
+}
+
+#[test]
+fn a_superseded_decision_begins_with_that_and_the_list_says_it() {
+    let list = Page::read(Path::new(DECISIONS));
+    for (title, file) in listed_decisions(&list, "") {
+        let page = Page::read(&list.path.with_file_name(file));
+        let notice = page.prose().position(|line| line.starts_with("Superseded "));
+        assert!(matches!(notice, None | Some(2)), "{file} says late that it is superseded");
+        let entry = list.prose().find(|line| line.contains(&format!("]({file})"))).unwrap_or_default();
+        assert_eq!(entry.contains(", superseded"), notice.is_some(), "{DECISIONS}, {title}");
+        let by = page.prose().nth(2).filter(|_| notice.is_some());
+        assert!(by.is_none_or(|line| line.contains(" by [")), "{file} does not say by what it is superseded");
+    }
+}
+
+#[test]
+fn the_decisions_to_read_first_come_first_and_say_what_a_reader_learns() {
+    let list = Page::read(Path::new(DECISIONS));
+    let sections: Vec<&str> = list.text.split("\n## ").collect();
+    assert!(sections[1].starts_with("Read these first\n"), "{DECISIONS} begins with another section");
+    assert!(!sections[0].contains("\n- ["), "{DECISIONS} lists some before the first section");
+    let entries: Vec<&str> = sections[1].split("\n- [").skip(1).collect();
+    assert_eq!(entries.len(), READ_FIRST, "of {DECISIONS} to be read first");
+    for entry in entries {
+        let said = entry.split_once("):").map(|(_, said)| said.split_whitespace().count()).unwrap_or_default();
+        assert!(said >= 5, "{DECISIONS} does not say what this explains: {entry}");
+    }
+}
+
+#[test]
+fn the_site_has_the_decisions_in_the_order_of_their_list() {
+    let (list, summary) = (Page::read(Path::new(DECISIONS)), Page::read(Path::new("docs/SUMMARY.md")));
+    assert_eq!(listed_decisions(&summary, "decisions/"), listed_decisions(&list, ""));
 }
 
 #[test]
