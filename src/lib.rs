@@ -139,6 +139,7 @@ mod net;
 mod observe;
 mod persist;
 mod push;
+mod random;
 mod rdb;
 mod replication;
 #[cfg_attr(not(feature = "internals"), allow(dead_code, unused_imports, reason = "tests use all of the protocol"))]

@@ -19,7 +19,7 @@ use crate::namespace::Namespace;
 use crate::persist::LogReader;
 use crate::persist::disk::Disk;
 use crate::persist::disk::simulated::SimulatedDisk;
-use crate::persist::disk::simulated::random::Random;
+use crate::random::Random;
 use crate::replication::stream::PrimaryStream;
 use crate::resp::write_command;
 use crate::time::clock::Clock;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
+use crate::random::Random;
 use crate::resp::Request;
 use crate::spec::marks::SPARED_BY_FAULTS;
 use crate::spec::{CommandSpec, CommandTable, Group};
@@ -40,8 +41,7 @@ pub(crate) struct ActiveFault {
     pub(crate) left: Option<u64>,
     /// Number of times that it has fired.
     pub(crate) fired: u64,
-    /// State of the random number generator.
-    random: u64,
+    random: Random,
 }
 
 impl ActiveFault {
@@ -70,7 +70,8 @@ impl ActiveFault {
         }
         let Fault { key, client, after, prob, times: left, .. } = fault;
         let (key, seed) = (key.map(Pattern::new), fault.seed.unwrap_or(seed));
-        Ok(ActiveFault { is_of_link, command, key, client, kind, after, prob, seed, left, fired: 0, random: seed })
+        let random = Random::new(seed);
+        Ok(ActiveFault { is_of_link, command, key, client, kind, after, prob, seed, left, fired: 0, random })
     }
 
     /// Returns whether the fault fires at a call, and counts it then.
@@ -82,7 +83,7 @@ impl ActiveFault {
             self.after -= 1;
             return false;
         }
-        if self.prob < 1.0 && self.next_random() >= self.prob {
+        if self.prob < 1.0 && self.random.unit() >= self.prob {
             return false;
         }
         self.fired += 1;
@@ -103,15 +104,6 @@ impl ActiveFault {
             && !self.is_of_link
             && self.client.as_ref().is_none_or(|name| name == client.as_bytes())
             && self.key.as_ref().is_none_or(has_key)
-    }
-
-    /// Returns the next random number from 0 up to 1, by SplitMix64.
-    fn next_random(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.random;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 

@@ -18,8 +18,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("lib", &["acl", "app", "client", "command", "config", "dispatch", "instance", "namespace", "net", "persist", "push", "rdb", "resp", "runtime", "spec", "store", "test_mode", "text", "time", "types", "upkeep"]),
     ("app", &["command", "config", "dial", "memory", "net", "resp", "runtime", "text", "time"]),
     ("net", &["acl", "client", "command", "config", "dial", "dispatch", "durability", "engine", "error", "instance", "memory", "metrics", "namespace", "persist", "replication", "resp", "runtime", "store", "test_mode", "text", "time", "upkeep"]),
-    ("engine", &["client", "command", "config", "dispatch", "error", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "spec", "store", "time", "types"]),
-    ("replication", &["client", "command", "config", "dial", "dispatch", "durability", "namespace", "persist", "resp", "store", "text", "time"]),
+    ("engine", &["client", "command", "config", "dispatch", "error", "memory", "namespace", "observe", "persist", "push", "random", "rdb", "resp", "spec", "store", "time", "types"]),
+    ("replication", &["client", "command", "config", "dial", "dispatch", "durability", "namespace", "persist", "random", "resp", "store", "text", "time"]),
     ("durability", &["client", "config", "dispatch", "memory", "namespace", "persist", "rdb", "resp", "runtime", "store", "text", "time"]),
     ("upkeep", &["client", "dispatch", "namespace", "runtime", "store", "time"]),
     ("metrics", &["acl", "client", "command", "dispatch", "namespace", "observe", "resp", "spec", "text"]),
@@ -33,8 +33,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("client", &["acl", "config", "error", "memory", "persist", "resp", "runtime", "spec", "store", "test_mode", "time"]),
     ("config", &["acl", "error", "glob", "spec", "store", "text"]),
     ("acl", &["error", "glob", "memory", "resp", "spec", "text"]),
-    ("test_mode", &["error", "glob", "persist", "resp", "spec", "store", "time"]),
-    ("persist", &["memory", "rdb", "resp", "runtime", "store", "text", "time", "types"]),
+    ("test_mode", &["error", "glob", "persist", "random", "resp", "spec", "store", "time"]),
+    ("persist", &["memory", "random", "rdb", "resp", "runtime", "store", "text", "time", "types"]),
     ("types", &["memory", "rdb", "resp", "store", "text", "time"]),
     ("spec", &["resp", "store"]),
     ("error", &["store", "text"]),
@@ -47,6 +47,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("runtime", &[]),
     ("dial", &[]),
     ("glob", &[]),
+    ("random", &[]),
 ];
 
 /// Imports that go up, or that the table does not allow, and remain to be removed. An import that no longer exists must
@@ -54,7 +55,7 @@ const FLOORS: &[(&str, &[&str])] = &[
 const STILL_TO_BE_CUT: &[(&str, &str)] = &[];
 
 /// Files at the root of the sources.
-const ROOT_FILES: [&str; 5] = ["error.rs", "glob.rs", "instance.rs", "lib.rs", "main.rs"];
+const ROOT_FILES: [&str; 6] = ["error.rs", "glob.rs", "instance.rs", "lib.rs", "main.rs", "random.rs"];
 
 /// Import: the importing module, the imported module, and the file.
 type Arrow = (String, String, String);

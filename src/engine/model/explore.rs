@@ -3,7 +3,7 @@
 //! too many, those that are tried are spread over all.
 
 use crate::engine::model::world::{World, WorldEvent};
-use crate::persist::disk::simulated::random::Random;
+use crate::random::Random;
 
 /// Result of an exploration.
 #[derive(Debug, Default)]

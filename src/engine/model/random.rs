@@ -3,7 +3,7 @@
 use crate::engine::model::mutant::Mutant;
 use crate::engine::model::requests::{ModelKey, ModelRequest};
 use crate::engine::model::world::{SeenCounts, World, WorldEvent};
-use crate::persist::disk::simulated::random::Random;
+use crate::random::Random;
 
 /// Numbers of processes and clients, and largest number of events in a history.
 const PROCESSES: usize = 3;

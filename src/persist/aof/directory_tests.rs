@@ -7,9 +7,9 @@ use crate::persist::aof::directory::AofDir;
 use crate::persist::aof::error::AofError;
 use crate::persist::aof::truncate::{CutTail, cut_tail};
 use crate::persist::disk::simulated::faults::{DiskFailure, DiskFaults, PlannedFaults};
-use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::simulated::{CrashKind, SimulatedDisk};
 use crate::persist::disk::{Disk, read_small_file, write_all};
+use crate::random::Random;
 
 /// Creates a disk with a durable directory.
 fn disk(seed: u64) -> SimulatedDisk {

@@ -12,8 +12,8 @@ use crate::persist::aof::{
 };
 use crate::persist::disk::Disk;
 use crate::persist::disk::simulated::SimulatedDisk;
-use crate::persist::disk::simulated::random::Random;
 use crate::persist::{Effects, Log, ReaderPurpose};
+use crate::random::Random;
 
 const ID: HistoryId = [b'a'; 40];
 const ASIDE: &[u8] = b"*2\r\n$4\r\nPING\r\n$7\r\nfence:9\r\n";

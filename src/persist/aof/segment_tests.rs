@@ -5,8 +5,8 @@ use std::io::Cursor;
 use crate::persist::aof::block::{BlockStamp, Header, RunningChecksum, timestamp};
 use crate::persist::aof::segment::{Piece, SegmentReader, Tail, Verdict};
 use crate::persist::disk::simulated::SimulatedDisk;
-use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, write_all};
+use crate::random::Random;
 
 /// A file as it is written: its bytes, its commands, and the bounds of its blocks.
 #[derive(Clone, Default)]

@@ -16,9 +16,9 @@ use crate::persist::aof::{
 };
 use crate::persist::disk::simulated::SimulatedDisk;
 use crate::persist::disk::simulated::faults::DiskFaults;
-use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, DiskFile, read_small_file, write_all};
 use crate::persist::{Effects, Log, ReaderPurpose};
+use crate::random::Random;
 
 const SEEDS: u64 = 500;
 /// Number of lives for each seed.

@@ -1,6 +1,6 @@
 //! The content of a simulated file, as seen by programs and as left by a power cut.
 
-use crate::persist::disk::simulated::random::Random;
+use crate::random::Random;
 
 /// The unit in which the system writes to the disk.
 pub(super) const PAGE: usize = 4096;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::persist::disk::simulated::random::Random;
+use crate::random::Random;
 
 /// Kind of a disk operation that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,6 @@
 mod content;
 pub(crate) mod faults;
 mod names;
-pub(crate) mod random;
 #[cfg(test)]
 mod tests;
 
@@ -28,8 +27,8 @@ use parking_lot::{Condvar, Mutex};
 use crate::persist::disk::simulated::content::Content;
 use crate::persist::disk::simulated::faults::{DiskFailure, DiskFaults, DiskOperation};
 use crate::persist::disk::simulated::names::{DiskNames, NameTarget};
-use crate::persist::disk::simulated::random::Random;
 use crate::persist::disk::{Disk, DiskFile, parent};
+use crate::random::Random;
 use crate::time::clock::Clock;
 
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::persist::disk::parent;
-use crate::persist::disk::simulated::random::Random;
+use crate::random::Random;
 
 /// Target of a name: a directory, or the number of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-//! Pseudo-random numbers for simulations.
+//! Pseudo-random numbers for injected faults, simulations and tests.
 
-/// A pseudo-random sequence, the same for the same seed.
+/// A pseudo-random sequence, the same for the same seed (SplitMix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -17,7 +17,13 @@ impl Random {
     }
 
     /// Returns the next number below a limit, which is not 0.
+    #[cfg(any(test, feature = "internals"))]
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
+    }
+
+    /// Returns the next number from 0 up to, but not including, 1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
