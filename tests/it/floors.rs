@@ -38,7 +38,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("types", &["memory", "rdb", "resp", "store", "text", "time"]),
     ("spec", &["resp", "store"]),
     ("error", &["store", "text"]),
-    ("store", &["memory", "text", "time"]),
+    ("store", &["memory", "random", "text", "time"]),
     ("rdb", &["memory", "resp"]),
     ("resp", &["memory", "text"]),
     ("text", &[]),

@@ -1,6 +1,7 @@
 //! Tests of the hash table against the maps of the standard library.
 
 use super::*;
+use crate::random::Random;
 use std::collections::{HashMap, HashSet};
 
 /// A key and a value.
@@ -81,14 +82,13 @@ fn it_behaves_as_a_plain_map_while_it_grows_and_shrinks() {
     let hasher = Hasher::new();
     let mut table: Table<Pair> = Table::new(hasher.clone());
     let mut model = HashMap::new();
-    let mut random = 1u64;
+    let mut random = Random::new(1);
     for step in 0..200_000u32 {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let key = key((random >> 33) as u32 % 5_000);
+        let key = key(random.below(5_000) as u32);
         let hash = hasher.hash_one(&key[..]);
         // Phases of mostly adding and mostly removing, so that buckets split and merge many times.
         let adding = (step / 20_000) % 2 == 0;
-        if ((random >> 20) % 10 < 8) == adding {
+        if (random.below(10) < 8) == adding {
             if table.find(hash, &key).is_none() {
                 table.insert(hash, Pair::new(&key, &step.to_le_bytes()));
                 model.insert(key, step);

@@ -188,6 +188,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::random::Random;
     use crate::store::table::Table;
 
     impl<'k> MemberName<'k> {
@@ -250,10 +251,9 @@ mod tests {
         // Fewer steps under Miri, where each takes a thousand times as long.
         let steps = if cfg!(miri) { 2_000 } else { 100_000 };
         let (mut table, mut model) = (Table::<OwnedMember>::new(Hasher::new()), HashSet::new());
-        let mut random = 1_u64;
+        let mut random = Random::new(1);
         for step in 0..steps {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let number = (random >> 33) % (steps / 20);
+            let number = random.next() % (steps / 20);
             let text =
                 if number.is_multiple_of(3) { format!("member {number}") } else { number.to_string() }.into_bytes();
             let name = MemberName::of(&text);

@@ -3,22 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{IntSet, IntSetMut};
-
-/// A small generator of numbers, the same ones for every run with the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-}
+use crate::random::Random;
 
 /// Checks every way to read a set.
 fn assert_same(set: IntSet<'_>, model: &BTreeSet<i64>) {
@@ -32,7 +17,7 @@ fn assert_same(set: IntSet<'_>, model: &BTreeSet<i64>) {
 #[test]
 fn random_edits_agree_with_a_tree() {
     for (seed, bits) in [(1, 6), (2, 15), (3, 16), (4, 17), (5, 31), (6, 32), (7, 33), (8, 63), (9, 9), (10, 12)] {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut set = IntSetMut::new(IntSet::EMPTY.bytes().to_vec());
         let mut model = BTreeSet::new();
         for round in 0..1500 {
@@ -117,7 +102,7 @@ fn damaged_bytes_are_refused() {
 
 #[test]
 fn whatever_is_accepted_is_a_set() {
-    let mut random = Random(77);
+    let mut random = Random::new(77);
     let mut accepted = 0;
     for _ in 0..20_000 {
         let mut set = IntSetMut::new(IntSet::EMPTY.bytes().to_vec());

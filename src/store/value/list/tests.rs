@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
+use crate::random::Random;
 use crate::store::value::big::list::FRAME_LEN;
 
 const KEY: &[u8] = b"key";
@@ -107,33 +108,21 @@ impl Pair {
     }
 }
 
-/// A small generator of numbers, the same ones for every run with the same seed.
-struct Random(u64);
+fn end(random: &mut Random) -> ListEnd {
+    if random.below(2) == 0 { ListEnd::Head } else { ListEnd::Tail }
+}
 
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
+fn number(random: &mut Random) -> Vec<u8> {
+    random.below(50).to_string().into_bytes()
+}
 
-    fn end(&mut self) -> ListEnd {
-        if self.below(2) == 0 { ListEnd::Head } else { ListEnd::Tail }
-    }
-
-    fn number(&mut self) -> Vec<u8> {
-        self.below(50).to_string().into_bytes()
-    }
-
-    fn text(&mut self) -> Vec<u8> {
-        match self.below(20) {
-            0..6 => self.number(),
-            6 => self.below(usize::MAX).cast_signed().to_string().into_bytes(),
-            7 => vec![b'x'; self.below(9000)],
-            8 => Vec::new(),
-            _ => vec![b'a' + self.below(5) as u8; 1 + self.below(100)],
-        }
+fn text(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0..6 => number(random),
+        6 => random.below(usize::MAX).cast_signed().to_string().into_bytes(),
+        7 => vec![b'x'; random.below(9000)],
+        8 => Vec::new(),
+        _ => vec![b'a' + random.below(5) as u8; 1 + random.below(100)],
     }
 }
 
@@ -144,15 +133,15 @@ fn lists_behave_as_a_deque_under_every_limit() {
             .into_iter()
             .enumerate()
     {
-        let mut random = Random(seed as u64 + 1);
+        let mut random = Random::new(seed as u64 + 1);
         let mut pair = Pair::new(limit(setting, large_min));
         for round in 0..4000 {
-            let at = random.end();
+            let at = end(&mut random);
             let (len, grows) = (pair.model.len(), (round / 500) % 2 == 0);
             match random.below(24) {
-                0..8 if grows => pair.push(&[random.text()], at),
+                0..8 if grows => pair.push(&[text(&mut random)], at),
                 8..11 if grows => {
-                    let texts: Vec<Vec<u8>> = (0..1 + random.below(20)).map(|_| random.text()).collect();
+                    let texts: Vec<Vec<u8>> = (0..1 + random.below(20)).map(|_| text(&mut random)).collect();
                     pair.push(&texts, at);
                 }
                 0..8 if len > 0 => pair.pop(at),
@@ -160,14 +149,14 @@ fn lists_behave_as_a_deque_under_every_limit() {
                     let from = random.below(len);
                     pair.remove(from, 1 + random.below((len - from).min(30)));
                 }
-                11..15 if len > 0 => pair.set(random.below(len), &random.text()),
+                11..15 if len > 0 => pair.set(random.below(len), &text(&mut random)),
                 15..20 if len > 0 => {
                     let pivot = pair.model[random.below(len)].clone();
-                    pair.insert(&pivot, random.below(2) == 0, &random.text());
+                    pair.insert(&pivot, random.below(2) == 0, &text(&mut random));
                 }
                 20 => pair.insert(b"not there", true, b"x"),
-                21 => pair.remove_equal(&random.text(), 1 + random.below(5), at),
-                22 => pair.remove_equal(&random.number(), usize::MAX, at),
+                21 => pair.remove_equal(&text(&mut random), 1 + random.below(5), at),
+                22 => pair.remove_equal(&number(&mut random), usize::MAX, at),
                 _ => pair.check_at(random.below(len + 2)),
             }
             pair.check();

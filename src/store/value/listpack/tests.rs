@@ -2,36 +2,21 @@
 
 use super::element::{Encoded, Items, StoredElement, find, item_at, next, parse_int, prev, put_int, put_text};
 use super::{Blob, HEADER_LEN, Listpack, ListpackMut, header};
+use crate::random::Random;
 
-/// A small generator of numbers, the same ones for every run with the same seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
-    /// Returns a string: an integer around a limit of an encoding, or a text with a length around one.
-    fn text(&mut self) -> Vec<u8> {
-        let near = i64::try_from(self.below(5)).expect("small") - 2;
-        match self.below(8) {
-            0 => near.to_string().into_bytes(),
-            1..=3 => {
-                let limit = [0, 7, 12, 15, 23, 31, 63].map(|bits| (1_i128 << bits) + i128::from(near))[self.below(7)];
-                (if self.below(2) == 0 { limit } else { -limit }).to_string().into_bytes()
-            }
-            4..=6 => vec![b'a' + self.below(3) as u8; self.below(4)],
-            _ => {
-                let limit = [64, 127, 4096, 16_383][self.below(4)];
-                vec![b'x'; limit + self.below(6) - 3]
-            }
+/// Returns a string: an integer around a limit of an encoding, or a text with a length around one.
+fn text(random: &mut Random) -> Vec<u8> {
+    let near = i64::try_from(random.below(5)).expect("small") - 2;
+    match random.below(8) {
+        0 => near.to_string().into_bytes(),
+        1..=3 => {
+            let limit = [0, 7, 12, 15, 23, 31, 63].map(|bits| (1_i128 << bits) + i128::from(near))[random.below(7)];
+            (if random.below(2) == 0 { limit } else { -limit }).to_string().into_bytes()
+        }
+        4..=6 => vec![b'a' + random.below(3) as u8; random.below(4)],
+        _ => {
+            let limit = [64, 127, 4096, 16_383][random.below(4)];
+            vec![b'x'; limit + random.below(6) - 3]
         }
     }
 }
@@ -91,11 +76,11 @@ fn elements_written_in_place_are_those_that_are_encoded_first() {
 #[test]
 fn random_edits_agree_with_a_vector() {
     for seed in 1..=40 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut listpack = packed(&[""; 0]);
         let mut model: Vec<Vec<u8>> = Vec::new();
         for _ in 0..250 {
-            let added: Vec<Vec<u8>> = (0..random.below(4)).map(|_| random.text()).collect();
+            let added: Vec<Vec<u8>> = (0..random.below(4)).map(|_| text(&mut random)).collect();
             let encoded: Vec<Encoded<'_>> = added.iter().map(|text| Encoded::of(text)).collect();
             let index = random.below(model.len() + 1);
             let view = listpack.as_listpack();
@@ -145,14 +130,14 @@ fn random_edits_agree_with_a_vector() {
 
 #[test]
 fn find_agrees_with_a_search_from_the_first_to_the_last() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let mut found = 0;
     for _ in 0..3000 {
-        let model: Vec<Vec<u8>> = (0..random.below(12)).map(|_| random.text()).collect();
+        let model: Vec<Vec<u8>> = (0..random.below(12)).map(|_| text(&mut random)).collect();
         let listpack = packed(&model);
         let listpack = listpack.as_listpack();
         let needle = if random.below(2) == 0 || model.is_empty() {
-            random.text()
+            text(&mut random)
         } else {
             model[random.below(model.len())].clone()
         };
@@ -397,10 +382,10 @@ fn longer_encodings_than_needed_are_read_and_found() {
 
 #[test]
 fn whatever_is_accepted_can_be_walked_both_ways() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let (mut accepted, mut refused) = (0, 0);
     for _ in 0..40_000 {
-        let model: Vec<Vec<u8>> = (0..random.below(6)).map(|_| random.text()).collect();
+        let model: Vec<Vec<u8>> = (0..random.below(6)).map(|_| text(&mut random)).collect();
         let mut bytes = packed(&model).as_listpack().bytes().to_vec();
         for _ in 0..=random.below(2) {
             match random.below(8) {
@@ -434,7 +419,7 @@ fn whatever_is_accepted_can_be_walked_both_ways() {
 
 #[test]
 fn random_bytes_never_panic() {
-    let mut random = Random(6);
+    let mut random = Random::new(6);
     for _ in 0..200_000 {
         let mut bytes: Vec<u8> = (0..random.below(24)).map(|_| random.next() as u8).collect();
         let frame = [&header(bytes.len(), 0xFFFF)[..], &bytes, &[super::END]].concat();

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::*;
+use crate::random::Random;
 
 /// A member of up to five bytes; the last byte distinguishes handles of equal members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,25 +36,9 @@ impl MemberHandle for Id {
     }
 }
 
-/// A splitmix64 generator, the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64
-    }
+/// Returns an integer below 2^53.
+fn spread(random: &mut Random) -> f64 {
+    (random.next() >> 11) as f64
 }
 
 /// Distribution of the scores in a run.
@@ -72,7 +57,7 @@ impl Scores {
         match self {
             Scores::Few => FEW[random.below(FEW.len())],
             Scores::Equal => 0.0,
-            Scores::Spread => random.unit(),
+            Scores::Spread => spread(random),
             Scores::Ascending => step as f64,
             Scores::Descending => -(step as f64),
         }
@@ -152,7 +137,7 @@ struct Pair {
 
 impl Pair {
     fn new(seed: u64, scores: Scores, names: usize) -> Self {
-        Pair { tree: RankTree::new(), model: Vec::new(), random: Random(seed), scores, names, steps: 0 }
+        Pair { tree: RankTree::new(), model: Vec::new(), random: Random::new(seed), scores, names, steps: 0 }
     }
 
     fn score(&mut self) -> f64 {
@@ -296,7 +281,7 @@ fn behaves_as_a_sorted_vector_does() {
 
 #[test]
 fn removes_ranges_from_a_deep_tree() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for round in 0..40 {
         let mut model: Vec<_> = (0..60_000).map(|number| (f64::from(number), Name::new(number as u64, 0))).collect();
         let mut tree = RankTree::from_ascending(model.iter().copied());
@@ -323,7 +308,7 @@ fn removes_ranges_from_a_deep_tree() {
 
 #[test]
 fn short_ranges_thin_a_deep_tree_out() {
-    let mut random = Random(12);
+    let mut random = Random::new(12);
     for longest in [40, 70, 400] {
         let mut model: Vec<_> = (0..70_000).map(|number| (f64::from(number), Name::new(number as u64, 0))).collect();
         let mut tree = RankTree::from_ascending(model.iter().copied());
@@ -393,9 +378,9 @@ fn bytes_per_element(tree: &RankTree<Id>) -> f64 {
 fn nodes_are_well_filled() {
     assert_eq!(size_of::<TreeNode<Id>>(), 1024);
     let count = 100_000;
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut scattered = RankTree::new();
-    (0..count).for_each(|number| scattered.insert(random.unit(), id(number)));
+    (0..count).for_each(|number| scattered.insert(spread(&mut random), id(number)));
     let scattered = bytes_per_element(&scattered);
     assert!(scattered <= 21.0, "{scattered} bytes per element in random order");
 
@@ -420,8 +405,8 @@ fn nodes_are_well_filled() {
 #[test]
 fn removals_give_memory_back() {
     let count = 100_000;
-    let mut random = Random(6);
-    let mut scores: Vec<f64> = (0..count).map(|_| random.unit()).collect();
+    let mut random = Random::new(6);
+    let mut scores: Vec<f64> = (0..count).map(|_| spread(&mut random)).collect();
     let mut tree = RankTree::new();
     (0..count).for_each(|number| tree.insert(scores[number], id(number as u64)));
     let mut live: Vec<usize> = (0..count).collect();
@@ -443,7 +428,7 @@ fn removals_give_memory_back() {
     (0..1_000).for_each(|number| tree.insert(scores[number], id(number as u64)));
     for _ in 0..count {
         let number = random.below(1_000);
-        let next = scores[number] + random.unit() / 8.0;
+        let next = scores[number] + spread(&mut random) / 8.0;
         assert!(tree.update(scores[number], id(number as u64).bytes(), next));
         scores[number] = next;
     }
