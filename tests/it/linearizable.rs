@@ -18,7 +18,7 @@ use std::thread;
 use todc_utils::{Action, History, WGLChecker};
 
 use self::model::{CONNECTIONS, Command, KEYS, MapSpec, Operation};
-use crate::harness::{Client, TestServer};
+use crate::harness::{self, Client, TestServer};
 
 /// Call or reply: its tick, the connection, and the operation (with its reply once it is known).
 type Event = (u64, usize, Action<Operation>);
@@ -139,22 +139,19 @@ fn plain_command(recorder: &mut Recorder<'_>) -> Command {
     }
 }
 
-/// Xorshift generator with a seed of its own for every connection.
+/// Generator with a seed of its own for every connection.
 struct Dice {
-    state: u64,
+    numbers: harness::Dice,
     values: i64,
 }
 
 impl Dice {
     fn new(connection: usize) -> Self {
-        Dice { state: 0x9E37_79B9_7F4A_7C15 ^ (connection as u64 + 1) << 32, values: connection as i64 * 1_000_000_000 }
+        Dice { numbers: harness::Dice::new(connection as u64 + 1), values: connection as i64 * 1_000_000_000 }
     }
 
     fn below(&mut self, end: u64) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state >> 11) % end
+        self.numbers.roll(end)
     }
 
     fn key(&mut self) -> usize {

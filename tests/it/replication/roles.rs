@@ -10,7 +10,7 @@ use keylatch::Clock;
 use super::nodes::{Kind, Node};
 use super::parties::{Primary, RawReplica, hear_replica, no_time};
 use super::snapshots::fill;
-use crate::harness::{Client, wait_until};
+use crate::harness::{Client, Dice, wait_until};
 
 /// Starts a replica of keylatch and one of Redis, with the same primary.
 fn replicas_of_both_kinds(settings: &[(&str, &str)]) -> Option<(Node, [Node; 2])> {
@@ -418,13 +418,8 @@ fn chains_with_links_that_are_cut_at_random_end_with_the_same_data() {
         let [Some(top), Some(middle), Some(last)] = nodes else { return };
         middle.follow(&top);
         last.follow(&middle);
-        let mut random = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed);
-        let mut below = |max: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random % max
-        };
+        let mut dice = Dice::new(seed);
+        let mut below = |max: u64| dice.roll(max);
         let mut client = top.client();
         for _ in 0..40 {
             let mut requests = Vec::new();
