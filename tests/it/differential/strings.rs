@@ -8,6 +8,14 @@ fn strings_are_read_and_written_as_redis_does() {
 }
 
 #[test]
+fn keys_and_values_may_have_any_bytes_as_in_redis() {
+    let bytes = |bytes: &mut dyn Iterator<Item = u8>| bytes.map(|byte| format!("\\x{byte:02x}")).collect::<String>();
+    let (key, value) = (bytes(&mut (0..=255)), bytes(&mut (0..=255).rev()));
+    let story = format!("SET '{key}' '{value}'\nGET '{key}'\nGET ''\nSET '' empty\nGET ''\nGET '\\x00'");
+    tell("bytes", &story.replace('\'', "\""));
+}
+
+#[test]
 fn parts_of_strings_are_read_and_written_as_redis_does() {
     tell("ranges", RANGES);
 }
@@ -128,6 +136,24 @@ const STRINGS: &str = r#"
     SET k x
     PEXPIRETIME k
 
+    SET k v EX 77000000
+    TTL k
+    SET k v KEEPTTL
+    TTL k
+    SET k v PX 77000000000
+    PTTL k
+    SET k v
+    PTTL k
+    SET k v KEEPTTL
+    PTTL k
+    SET fresh v KEEPTTL
+    PTTL fresh
+    SET k w ex 77000000 nx
+    PTTL k
+    SET k w xx ex 77000000
+    TTL k
+    GET k
+
     SETEX k 77000000 v
     TTL k
     SETEX k 0 v
@@ -142,16 +168,23 @@ const STRINGS: &str = r#"
     PSETEX k 1.5 v
     PSETEX k 9223372036854775807 v
     GET k
+    PTTL k
 
     GETEX missing
     GETEX missing EX 0
+    GETEX missing EX 10
     GETEX missing EX x
     GETEX missing EX 5 PX 5
     SET k v
     GETEX k
+    TTL k
     GETEX k EX 77000000
     TTL k
+    GETEX k
+    TTL k
     GETEX k PX 77000000000
+    PTTL k
+    GETEX k px 88000000000
     PTTL k
     GETEX k EXAT 4102444800
     EXPIRETIME k
@@ -209,6 +242,19 @@ const STRINGS: &str = r#"
     SET n 10
     APPEND n 5
     INCR n
+
+    SELECT 4
+    SET k four
+    b: SELECT 5
+    b: GET k
+    b: SET k five
+    b: SELECT 4
+    b: GET k
+    SELECT 5
+    GET k
+    DEL k
+    SELECT 4
+    DBSIZE
 "#;
 
 const RANGES: &str = r#"
@@ -271,6 +317,28 @@ const RANGES: &str = r#"
     GETRANGE e -1 -1
     SET n 12345
     GETRANGE n 1 3
+
+    SETRANGE k 536870911 xx
+    SETRANGE k 9223372036854775807 x
+    EXISTS k
+    CONFIG SET proto-max-bulk-len 1mb
+    SETRANGE k 1048575 x
+    APPEND k x
+    SETRANGE k 1048576 x
+    SETRANGE k 0 y
+    STRLEN k
+    GETRANGE k 0 0
+    GETRANGE k -1 -1
+    CONFIG SET proto-max-bulk-len 512mb
+
+    SETRANGE k 99999 a
+    COPY k l
+    SETRANGE k 0 b
+    GETRANGE l 0 1
+    COPY k l
+    COPY k l REPLACE
+    GETRANGE l 0 1
+    DBSIZE
 "#;
 
 const NUMBERS: &str = r#"
