@@ -121,6 +121,8 @@ const COUNTS: &str = r#"
     BITCOUNT k 5 20 bit
     BITCOUNT k 1 1 BYTE
     BITCOUNT k 1 1 byte
+    BITCOUNT k -6 -7
+    BITCOUNT k -6 -15 BIT
     BITCOUNT k 1
     BITCOUNT k 1 2 FOO
     BITCOUNT k 1 2 BIT BIT

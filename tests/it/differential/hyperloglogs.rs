@@ -244,6 +244,9 @@ const STORIES: &str = r#"
     PFADD t 2
     PFCOUNT t
     PFMERGE t a
+    PFMERGE t missing
+    PFDEBUG TODENSE t
+    PFADD t c d
     PEXPIRETIME t
 
     PFADD k 1 2 3
@@ -303,6 +306,24 @@ const STORIES: &str = r#"
     PFMERGE m k l
     PFDEBUG ENCODING m
     CONFIG SET hll-sparse-max-bytes 3000
+
+    PFADD k a b c
+    GET k
+    SET travelled "HYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80\x60\xf3\x80\x50\xb1\x84\x4b\xfb\x80\x42\x5a"
+    PFCOUNT travelled
+    PFADD travelled a c
+    PFCOUNT travelled k
+
+    CONFIG SET hll-sparse-max-bytes 20
+    PFADD k
+    PFDEBUG ENCODING k
+    PFADD k a
+    PFDEBUG ENCODING k
+    STRLEN k
+    CONFIG SET hll-sparse-max-bytes 3000
+    PFADD l a
+    PFDEBUG ENCODING l
+    STRLEN l
 "#;
 
 const STRANGERS: &str = r#"
