@@ -9,32 +9,6 @@ fn failed(name: &str, reason: &str) -> String {
     format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
 }
 
-/// Reads a setting back.
-fn get(client: &mut Client, name: &str) -> String {
-    let reply = client.call(&format!("CONFIG GET {name}"));
-    let (_, value) = reply.rsplit_once(' ').unwrap_or_else(|| panic!("{name}: {reply}"));
-    value.to_owned()
-}
-
-#[test]
-fn config_get_finds_settings_by_name_and_by_pattern() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("CONFIG GET timeout", "*2 $7 timeout $1 0"),
-        ("CONFIG GET TIMEOUT", "*2 $7 TIMEOUT $1 0"),
-        ("CONFIG GET proto-max-*", "*2 $18 proto-max-bulk-len $9 536870912"),
-        ("CONFIG GET m?xclients", "*2 $10 maxclients $5 10000"),
-        ("CONFIG GET max[b-d]lients", "*2 $10 maxclients $5 10000"),
-        ("CONFIG GET timeout maxclients timeout", "*4 $7 timeout $1 0 $10 maxclients $5 10000"),
-        ("CONFIG GET nosuch", "*0"),
-        ("CONFIG GET save", "*2 $4 save $0 "),
-        ("CONFIG GET key-load-dela*", "*0"),
-        ("CONFIG GET key-load-delay", "*2 $14 key-load-delay $1 0"),
-        ("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command"),
-    ]);
-    server.client3().expect(&[("CONFIG GET timeout", "%1 $7 timeout $1 0"), ("CONFIG GET nosuch", "%0")]);
-}
-
 #[test]
 fn config_get_of_everything_lists_every_name_and_each_setting_has_its_default() {
     let server = TestServer::start();
@@ -48,42 +22,6 @@ fn config_get_of_everything_lists_every_name_and_each_setting_has_its_default() 
         let expected = format!("*2 ${} {} ${} {value}", setting.name.len(), setting.name, value.len());
         assert_eq!(client.call(&format!("CONFIG GET {}", setting.name)), expected);
     }
-}
-
-#[test]
-fn config_set_changes_all_or_nothing() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    client.expect(&[
-        ("CONFIG SET timeout 5 maxclients 20", "+OK"),
-        ("CONFIG GET timeout maxclients", "*4 $7 timeout $1 5 $10 maxclients $2 20"),
-        ("CONFIG SET timeout 9 maxclients abc", &failed("maxclients", "argument couldn't be parsed into an integer")),
-        ("CONFIG SET timeout 9 nosuch 1", "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'"),
-        ("CONFIG SET timeout 9 port", "-ERR syntax error"),
-        ("CONFIG SET timeout 9 timeout 8", &failed("timeout", "duplicate parameter")),
-        ("CONFIG SET timeout 9 databases 4", &failed("databases", "can't set immutable config")),
-        ("CONFIG GET timeout maxclients", "*4 $7 timeout $1 5 $10 maxclients $2 20"),
-    ]);
-}
-
-#[test]
-fn config_set_refuses_values_outside_their_type() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("CONFIG SET maxclients 0", &failed("maxclients", "argument must be between 1 and 4294967295 inclusive")),
-        ("CONFIG SET timeout -1", &failed("timeout", "argument must be between 0 and 2147483647 inclusive")),
-        ("CONFIG SET appendonly maybe", &failed("appendonly", "argument must be 'yes' or 'no'")),
-        ("CONFIG SET proto-max-bulk-len 5x", &failed("proto-max-bulk-len", "argument must be a memory value")),
-        (
-            "CONFIG SET appendfsync sometimes",
-            &failed("appendfsync", "argument(s) must be one of the following: everysec, always, no"),
-        ),
-        (
-            "CONFIG SET client-output-buffer-limit wrong",
-            &failed("client-output-buffer-limit", "Wrong number of arguments in buffer limit configuration."),
-        ),
-        ("CONFIG SET", "-ERR wrong number of arguments for 'config|set' command"),
-    ]);
 }
 
 #[test]
@@ -121,30 +59,6 @@ fn a_start_with_settings_that_would_make_it_another_server_is_refused() {
     for settings in ["replicaof no one\ncluster-enabled no", "unsupported-settings refuse\nsave ''\nappendfsync no"] {
         assert_eq!(refusal(settings), "", "{settings}");
     }
-}
-
-#[test]
-fn values_are_printed_in_their_canonical_form() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    for (name, given, printed) in [
-        ("proto-max-bulk-len", "2MB", "2097152"),
-        ("maxmemory", "1g", "1000000000"),
-        ("appendonly", "NO", "no"),
-        ("appendfsync", "ALWAYS", "always"),
-        ("maxmemory-policy", "ALLKEYS-LRU", "allkeys-lru"),
-        ("hz", "1000", "500"),
-    ] {
-        assert_eq!(client.call(&format!("CONFIG SET {name} {given}")), "+OK", "{name}");
-        assert_eq!(get(&mut client, name), printed, "{name}");
-    }
-    let limits = client.call_args(&["CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 512kb 5 pubsub 0 0 0"]);
-    assert_eq!(limits, "+OK");
-    assert!(
-        client
-            .call("CONFIG GET client-output-buffer-limit")
-            .ends_with(" normal 1048576 524288 5 slave 268435456 67108864 60 pubsub 0 0 0")
-    );
 }
 
 #[test]
@@ -315,12 +229,6 @@ fn addresses_change_while_clients_stay() {
 }
 
 #[test]
-fn there_is_nothing_to_rewrite_without_a_config_file() {
-    let server = TestServer::start();
-    server.client().expect(&[("CONFIG REWRITE", "-ERR The server is running without a config file")]);
-}
-
-#[test]
 fn settings_that_redis_and_valkey_got_since_7_0_are_taken_shown_and_kept() {
     let server = TestServer::start();
     let mut client = server.client();
@@ -431,27 +339,6 @@ fn the_limits_of_packed_collections_follow_their_settings_and_default_to_those_o
     assert_eq!((changed.set.entries, changed.set.len), (2, 3));
     assert_eq!((changed.zset.entries, changed.zset.len), (4, 5));
     assert_eq!((changed.stream.bytes, changed.stream.entries), (1000, 0));
-}
-
-#[test]
-fn limits_of_packed_collections_can_be_set_at_run_time_by_both_of_their_names() {
-    let server = TestServer::start();
-    let range = |name: &str, least: &str, most: &str| {
-        failed(name, &format!("argument must be between {least} and {most} inclusive"))
-    };
-    let long_max = "9223372036854775807";
-    server.client().expect(&[
-        ("CONFIG SET hash-max-ziplist-entries 7", "+OK"),
-        ("CONFIG GET hash-max-listpack-entries", "*2 $25 hash-max-listpack-entries $1 7"),
-        ("CONFIG SET zset-max-listpack-value 1kb", "+OK"),
-        ("CONFIG GET zset-max-ziplist-value", "*2 $22 zset-max-ziplist-value $4 1024"),
-        ("CONFIG SET list-max-listpack-size -2147483648", "+OK"),
-        ("CONFIG GET list-max-ziplist-size", "*2 $21 list-max-ziplist-size $11 -2147483648"),
-        ("CONFIG SET list-max-listpack-size 2147483648", &range("list-max-listpack-size", "-2147483648", "2147483647")),
-        ("CONFIG SET set-max-intset-entries -1", &range("set-max-intset-entries", "0", long_max)),
-        ("CONFIG SET list-compress-depth 3", "+OK"),
-        ("CONFIG GET list-compress-depth", "*2 $19 list-compress-depth $1 3"),
-    ]);
 }
 
 #[test]

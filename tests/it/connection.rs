@@ -5,35 +5,12 @@ use keylatch::internals::{NO_AUTH, table};
 
 const NOAUTH: &str = "-NOAUTH Authentication required.";
 const NOAUTH_EXEC: &str = "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.";
-const WRONGPASS: &str = "-WRONGPASS invalid username-password pair or user is disabled.";
-
-fn locked_server() -> TestServer {
-    TestServer::start_with(&[("requirepass", "secret")])
-}
 
 /// Returns one field of a line of CLIENT LIST.
 fn field<'a>(line: &'a str, name: &str) -> &'a str {
     line.split(' ')
         .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
         .unwrap_or_else(|| panic!("{name}: {line}"))
-}
-
-#[test]
-fn ping_and_echo_answer() {
-    let server = TestServer::start();
-    for mut client in [server.client(), server.client3()] {
-        client.expect(&[
-            ("PING", "+PONG"),
-            ("ping", "+PONG"),
-            ("PING hello", "$5 hello"),
-            ("PING ", "$0 "),
-            ("PING a b", "-ERR wrong number of arguments for 'ping' command"),
-            ("ECHO hello", "$5 hello"),
-            ("ECHO", "-ERR wrong number of arguments for 'echo' command"),
-            ("ECHO a b", "-ERR wrong number of arguments for 'echo' command"),
-        ]);
-        assert_eq!(client.call_args(&[&b"ECHO"[..], b"\0\r\n\xff"]), "$4 \\x00 \\xff");
-    }
 }
 
 #[test]
@@ -56,40 +33,8 @@ fn hello_introduces_the_server_in_the_protocol_it_chooses() {
 }
 
 #[test]
-fn hello_refuses_what_it_does_not_know_and_changes_nothing() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("HELLO 1", "-NOPROTO unsupported protocol version"),
-        ("HELLO 4", "-NOPROTO unsupported protocol version"),
-        ("HELLO three", "-ERR Protocol version is not an integer or out of range"),
-        ("HELLO 3 FOO", "-ERR Syntax error in HELLO option 'FOO'"),
-        ("HELLO 3 SETNAME", "-ERR Syntax error in HELLO option 'SETNAME'"),
-        ("HELLO 3 AUTH default", "-ERR Syntax error in HELLO option 'AUTH'"),
-        ("HELLO 3 AUTH other x", WRONGPASS),
-        ("GET none", "$-1"),
-        ("CLIENT GETNAME", "$-1"),
-    ]);
-    let mut client = server.client();
-    assert_eq!(
-        client.call_args(&["HELLO", "3", "SETNAME", "a b"]),
-        "-ERR Client names cannot contain spaces, newlines or special characters."
-    );
-    assert_eq!(client.call("GET none"), "$-1");
-}
-
-#[test]
-fn hello_sets_name_and_password_in_one_step() {
-    let server = locked_server();
-    let mut client = server.client();
-    assert!(client.call("HELLO 3").starts_with("-NOAUTH HELLO must be called with the client already authenticated"));
-    client.expect(&[("HELLO 3 AUTH default wrong SETNAME me", WRONGPASS), ("GET k", NOAUTH)]);
-    assert!(client.call("HELLO 3 AUTH default secret SETNAME me").starts_with("%7"));
-    client.expect(&[("CLIENT GETNAME", "$2 me"), ("GET k", "_")]);
-}
-
-#[test]
 fn every_command_but_a_few_is_rejected_before_authentication() {
-    let server = locked_server();
+    let server = TestServer::start_with(&[("requirepass", "secret")]);
     let mut client = server.client();
     let mut strangers = Vec::new();
     for row in table().all() {
@@ -111,83 +56,12 @@ fn every_command_but_a_few_is_rejected_before_authentication() {
 }
 
 #[test]
-fn unknown_commands_and_wrong_counts_are_told_to_strangers_as_well() {
-    let server = locked_server();
-    server.client().expect(&[
-        ("NOSUCH", "-ERR unknown command 'NOSUCH', with args beginning with: "),
-        ("GET", "-ERR wrong number of arguments for 'get' command"),
-        ("MULTI", NOAUTH),
-        ("EXEC", NOAUTH_EXEC),
-    ]);
-}
-
-#[test]
-fn auth_accepts_the_right_password_only() {
-    let server = locked_server();
-    let mut client = server.client();
-    client.expect(&[
-        ("AUTH wrong", WRONGPASS),
-        ("AUTH secre", WRONGPASS),
-        ("AUTH secrett", WRONGPASS),
-        ("AUTH SECRET", WRONGPASS),
-        ("AUTH ", WRONGPASS),
-        ("AUTH other secret", WRONGPASS),
-        ("AUTH default wrong", WRONGPASS),
-        ("AUTH a b c", "-ERR syntax error"),
-        ("PING", NOAUTH),
-        ("AUTH default secret", "+OK"),
-        ("PING", "+PONG"),
-        ("AUTH wrong", WRONGPASS),
-        ("PING", "+PONG"),
-    ]);
-    server.client().expect(&[("AUTH secret", "+OK"), ("PING", "+PONG")]);
-}
-
-#[test]
-fn auth_without_a_password_set_is_an_error() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        (
-            "AUTH secret",
-            "-ERR AUTH <password> called without any password configured for the default user. Are you sure your \
-             configuration is correct?",
-        ),
-        ("AUTH default anything", "+OK"),
-        ("AUTH other anything", WRONGPASS),
-    ]);
-}
-
-#[test]
-fn reset_makes_the_connection_as_good_as_new() {
+fn a_connection_that_was_reset_is_shown_as_good_as_new() {
     let server = TestServer::start();
     let mut client = server.client3();
-    client.expect(&[
-        ("SELECT 3", "+OK"),
-        ("SET k three", "+OK"),
-        ("CLIENT SETNAME me", "+OK"),
-        ("WATCH k", "+OK"),
-        ("MULTI", "+OK"),
-        ("RESET", "+RESET"),
-        ("GET k", "$-1"),
-        ("CLIENT GETNAME", "$-1"),
-        ("EXEC", "-ERR EXEC without MULTI"),
-        ("RESET x", "-ERR wrong number of arguments for 'reset' command"),
-    ]);
+    client.expect(&[("SELECT 3", "+OK"), ("WATCH k", "+OK"), ("MULTI", "+OK"), ("RESET", "+RESET")]);
     let line = client.call("CLIENT INFO");
-    assert_eq!(
-        (field(&line, "db"), field(&line, "resp"), field(&line, "multi"), field(&line, "watch")),
-        ("0", "2", "-1", "0")
-    );
-    let server = locked_server();
-    server.client().expect(&[("AUTH secret", "+OK"), ("RESET", "+RESET"), ("PING", NOAUTH)]);
-}
-
-#[test]
-fn quit_says_ok_and_closes() {
-    let server = locked_server();
-    let mut client = server.client();
-    client.send(b"QUIT\r\nPING\r\n");
-    assert_eq!(client.read_to_end(), b"+OK\r\n");
+    assert_eq!(["db", "resp", "multi", "watch"].map(|name| field(&line, name)), ["0", "2", "-1", "0"]);
 }
 
 #[test]
@@ -197,25 +71,6 @@ fn what_was_asked_before_quit_is_answered_and_what_comes_after_is_not() {
     client.send(b"SET k 1\r\nINCR k\r\nQUIT\r\nINCR k\r\nINCR k\r\n");
     assert_eq!(client.read_to_end(), b"+OK\r\n:2\r\n+OK\r\n");
     assert_eq!(server.client().call("GET k"), "$1 2");
-}
-
-#[test]
-fn select_chooses_among_the_databases_there_are() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("SELECT 15", "+OK"),
-        ("SET k fifteen", "+OK"),
-        ("SELECT 16", "-ERR DB index is out of range"),
-        ("SELECT -1", "-ERR DB index is out of range"),
-        ("SELECT abc", "-ERR value is not an integer or out of range"),
-        ("SELECT 99999999999", "-ERR value is out of range, value must between -2147483648 and 2147483647"),
-        ("SELECT", "-ERR wrong number of arguments for 'select' command"),
-        ("GET k", "$7 fifteen"),
-        ("SELECT 0", "+OK"),
-        ("GET k", "$-1"),
-    ]);
-    let server = TestServer::start_with(&[("databases", "2")]);
-    server.client().expect(&[("SELECT 1", "+OK"), ("SELECT 2", "-ERR DB index is out of range"), ("PING", "+PONG")]);
 }
 
 #[test]
@@ -230,25 +85,17 @@ fn clients_are_numbered_from_one_and_numbers_are_not_used_again() {
 }
 
 #[test]
-fn a_client_can_be_named_and_says_which_library_it_uses() {
+fn a_client_says_which_library_it_uses() {
     let server = TestServer::start();
     let unfit = "cannot contain spaces, newlines or special characters.";
     let mut client = server.client();
     client.expect(&[
-        ("CLIENT GETNAME", "$-1"),
-        ("CLIENT SETNAME worker:1", "+OK"),
-        ("CLIENT GETNAME", "$8 worker:1"),
-        ("CLIENT SETNAME ", "+OK"),
-        ("CLIENT GETNAME", "$-1"),
         ("client setname Me", "+OK"),
         ("CLIENT SETINFO LIB-NAME redis-py", "+OK"),
         ("CLIENT SETINFO lib-ver 5.0.1", "+OK"),
         ("CLIENT SETINFO OTHER x", "-ERR Unrecognized option 'OTHER'"),
         ("CLIENT SETINFO LIB-NAME", "-ERR wrong number of arguments for 'client|setinfo' command"),
-        ("CLIENT", "-ERR wrong number of arguments for 'client' command"),
     ]);
-    assert_eq!(client.call_args(&["CLIENT", "SETNAME", "a b"]), format!("-ERR Client names {unfit}"));
-    assert_eq!(client.call_args(&["CLIENT", "SETNAME", "a\n"]), format!("-ERR Client names {unfit}"));
     assert_eq!(client.call_args(&["CLIENT", "SETINFO", "LIB-NAME", "a b"]), format!("-ERR lib-name {unfit}"));
     assert_eq!(client.call_args(&["CLIENT", "SETINFO", "LIB-VER", "1\t"]), format!("-ERR lib-ver {unfit}"));
     let line = client.call("CLIENT INFO");
@@ -303,15 +150,6 @@ fn client_list_shows_all_clients_or_those_requested() {
     assert_eq!(names(&client.call("CLIENT LIST")), ["c1", "c2", "c3"]);
     assert_eq!(names(&client.call("CLIENT LIST TYPE normal")), ["c1", "c2", "c3"]);
     assert_eq!(names(&client.call("CLIENT LIST ID 3 1 99")), ["c3", "c1"]);
-    client.expect(&[
-        ("CLIENT LIST TYPE pubsub", "$0 "),
-        ("CLIENT LIST TYPE replica", "$0 "),
-        ("CLIENT LIST TYPE foo", "-ERR Unknown client type 'foo'"),
-        ("CLIENT LIST ID abc", "-ERR Invalid client ID"),
-        ("CLIENT LIST ID 0", "$0 "),
-        ("CLIENT LIST FOO", "-ERR syntax error"),
-        ("CLIENT LIST TYPE", "-ERR syntax error"),
-    ]);
     clients.pop();
     wait_until(|| !clients[0].call("CLIENT LIST").contains("name=c3"));
     assert_eq!(clients[0].info("connected_clients"), "2");

@@ -70,6 +70,7 @@ fn every_command_refuses_the_numbers_of_arguments_that_redis_refuses() {
 }
 
 const CONNECTION: &str = r#"
+    ping
     PING
     PING hello
     PING "\x00\r\n"
@@ -77,10 +78,12 @@ const CONNECTION: &str = r#"
     PING a b
     ECHO hello
     ECHO ""
+    ECHO "\x00\r\n\xff"
     ECHO
     ECHO a b
     SELECT 0
     SELECT 15
+    SET k fifteen
     SELECT 16
     SELECT -1
     SELECT x
@@ -93,6 +96,11 @@ const CONNECTION: &str = r#"
     SELECT 9223372036854775807
     SELECT 9223372036854775808
     SELECT " 1"
+    SELECT 99999999999
+    SELECT
+    GET k
+    SELECT 0
+    GET k
 
     QUIT
     PING
@@ -136,10 +144,21 @@ const CONNECTION: &str = r#"
     HELLO 9 FOO
     HELLO FOO 2
 
+    HELLO three
+    HELLO 3 FOO
+    HELLO 3 SETNAME
+    HELLO 3 AUTH default
+    HELLO 3 AUTH other x
+    HELLO 3 SETNAME "a b"
+    GET missing
+    CLIENT GETNAME
+
     CLIENT GETNAME
     CLIENT SETNAME me
     CLIENT GETNAME
     client getname
+    CLIENT SETNAME worker:1
+    CLIENT GETNAME
     CLIENT SETNAME ""
     CLIENT GETNAME
     CLIENT SETNAME "a b"
@@ -211,6 +230,9 @@ const PASSWORDS: &str = r#"
     AUTH nobody secret
     AUTH secre
     AUTH secrett
+    AUTH SECRET
+    AUTH ""
+    AUTH other secret
     AUTH a b c
     HELLO
     HELLO 2
@@ -220,8 +242,10 @@ const PASSWORDS: &str = r#"
     HELLO 3 FOO
     HELLO 3 SETNAME me
     HELLO 3 AUTH default wrong
+    HELLO 3 AUTH default wrong SETNAME me
     HELLO 3 AUTH default
     PING
+    GET k
     RESET
     PING
     AUTH default secret
@@ -234,6 +258,7 @@ const PASSWORDS: &str = r#"
     RESET
     HELLO 3 AUTH default secret SETNAME me
     CLIENT GETNAME
+    GET k
     HELLO
     MULTI
     AUTH wrong
@@ -247,6 +272,7 @@ const PASSWORDS: &str = r#"
     CONFIG SET requirepass secret
     RESET
     QUIT
+    PING
     b: CONFIG SET requirepass ""
 "#;
 
@@ -352,6 +378,62 @@ const SETTINGS: &str = r#"
     APPEND k x
     STRLEN k
     CONFIG SET proto-max-bulk-len 512mb
+
+    CONFIG GET timeout
+    CONFIG GET TIMEOUT
+    CONFIG GET proto-max-*
+    CONFIG GET m?xclients
+    CONFIG GET max[b-d]lients
+    ~ CONFIG GET timeout maxclients timeout
+    CONFIG GET key-load-dela*
+    CONFIG GET key-load-delay
+    CONFIG GET
+    CONFIG SET timeout 5 hz 20
+    ~ CONFIG GET timeout hz
+    CONFIG SET timeout 9 hz abc
+    CONFIG SET timeout 9 nosuch 1
+    CONFIG SET timeout 9 port
+    CONFIG SET timeout 9 timeout 8
+    CONFIG SET timeout 9 databases 4
+    ~ CONFIG GET timeout hz
+    CONFIG SET timeout 0 hz 10
+    CONFIG SET proto-max-bulk-len 5x
+    CONFIG SET appendfsync sometimes
+    CONFIG SET client-output-buffer-limit wrong
+    CONFIG SET
+
+    CONFIG SET proto-max-bulk-len 2MB
+    CONFIG GET proto-max-bulk-len
+    CONFIG SET proto-max-bulk-len 512mb
+    CONFIG SET maxmemory 1g
+    CONFIG GET maxmemory
+    CONFIG SET maxmemory 0
+    CONFIG SET appendonly NO
+    CONFIG GET appendonly
+    CONFIG SET appendfsync ALWAYS
+    CONFIG GET appendfsync
+    CONFIG SET appendfsync everysec
+    CONFIG SET maxmemory-policy ALLKEYS-LRU
+    CONFIG GET maxmemory-policy
+    CONFIG SET maxmemory-policy noeviction
+    CONFIG SET client-output-buffer-limit "normal 1mb 512kb 5 pubsub 0 0 0"
+    CONFIG GET client-output-buffer-limit
+    CONFIG SET client-output-buffer-limit "normal 0 0 0 pubsub 32mb 8mb 60"
+
+    CONFIG SET hash-max-ziplist-entries 7
+    CONFIG GET hash-max-listpack-entries
+    CONFIG SET hash-max-ziplist-entries 512
+    CONFIG SET zset-max-listpack-value 1kb
+    CONFIG GET zset-max-ziplist-value
+    CONFIG SET zset-max-listpack-value 64
+    CONFIG SET list-max-listpack-size -2147483648
+    CONFIG GET list-max-ziplist-size
+    CONFIG SET list-max-listpack-size 2147483648
+    CONFIG SET list-max-listpack-size -2
+    CONFIG SET set-max-intset-entries -1
+    CONFIG SET list-compress-depth 3
+    CONFIG GET list-compress-depth
+    CONFIG SET list-compress-depth 0
 "#;
 
 const CLUSTER: &str = r#"
@@ -453,6 +535,7 @@ const COMMAND: &str = r#"
     CONFIG SET dir /
     CONFIG SET tls-port x
 
+    COMMAND INFO get nosuch
     ~ COMMAND INFO get
     ~ COMMAND INFO GET nosuch set
     ~ COMMAND INFO client|getname
@@ -477,6 +560,8 @@ const COMMAND: &str = r#"
     COMMAND LIST FILTERBY PATTERN get
     COMMAND LIST filterby pattern GET
     ~ COMMAND LIST FILTERBY PATTERN gete*
+    COMMAND LIST FILTERBY PATTERN ge*x
+    COMMAND LIST FILTERBY MODULE x
     ~ COMMAND LIST FILTERBY PATTERN incr[b]*
     COMMAND LIST FILTERBY PATTERN nosuch
     COMMAND LIST FILTERBY PATTERN client|getname
