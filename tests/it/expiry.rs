@@ -93,30 +93,6 @@ fn ttl_rounds_to_the_nearest_second() {
 }
 
 #[test]
-fn expire_obeys_nx_xx_gt_and_lt() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("EXPIRE none 10", ":0"),
-        ("SET k v", "+OK"),
-        ("EXPIRE k 10 XX", ":0"),
-        ("EXPIRE k 10 GT", ":0"),
-        ("EXPIRE k 100 LT", ":1"),
-        ("EXPIRE k 10 NX", ":0"),
-        ("EXPIRE k 200 LT", ":0"),
-        ("EXPIRE k 200 GT", ":1"),
-        ("EXPIRE k 200 GT", ":0"),
-        ("EXPIRE k 100 gt", ":0"),
-        ("EXPIRE k 50 lt", ":1"),
-        ("EXPIRE k 60 XX GT", ":1"),
-        ("EXPIRE k 60 XX XX", ":1"),
-        ("PERSIST k", ":1"),
-        ("EXPIRE k 60 XX LT", ":0"),
-        ("EXPIRE k 60 NX", ":1"),
-        ("TTL k", ":60"),
-    ]);
-}
-
-#[test]
 fn a_date_in_the_farthest_future_is_one() {
     let server = TestServer::start();
     let mut client = server.client();

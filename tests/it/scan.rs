@@ -43,13 +43,6 @@ fn fill(client: &mut Client, prefix: &str, count: usize) {
 }
 
 #[test]
-fn scan_of_an_empty_database_ends_at_once() {
-    let server = TestServer::start();
-    server.client().expect(&[("SCAN 0", "*2 $1 0 *0"), ("SCAN 0 COUNT 1000", "*2 $1 0 *0"), ("KEYS *", "*0")]);
-    server.client3().expect(&[("SCAN 0", "*2 $1 0 *0"), ("KEYS *", "*0")]);
-}
-
-#[test]
 fn scan_visits_every_key_once_while_nothing_changes() {
     let server = TestServer::start();
     let mut client = server.client();
@@ -174,14 +167,6 @@ fn walks_do_not_show_keys_that_have_ended() {
     server.server().namespace().clock.set_wall_ms(wall_ms + 2000);
     assert_eq!(scan_all(&mut client, "", |_| {}), ["stays"]);
     client.expect(&[("KEYS *", "*1 $5 stays"), ("EXISTS dated", ":0")]);
-}
-
-#[test]
-fn scan_keeps_to_its_database() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    client.expect(&[("SET zero v", "+OK"), ("SELECT 2", "+OK"), ("SET two v", "+OK"), ("KEYS *", "*1 $3 two")]);
-    assert_eq!(scan_all(&mut client, "", |_| {}), ["two"]);
 }
 
 #[test]

@@ -146,6 +146,30 @@ const KEYS: &str = r#"
     FLUSHDB async
     FLUSHDB ASYNC FOO
     FLUSHDB ""
+
+    DBSIZE
+    SCAN 0
+    SCAN 0 COUNT 1000
+    KEYS *
+    SET a 1
+    SET a 2
+    DBSIZE
+    MSET b 1 c 1 d 1
+    DBSIZE
+    RENAME b c
+    DBSIZE
+    INCR n
+    APPEND s x
+    SETRANGE r 1 x
+    DBSIZE
+    GETDEL n
+    DEL s r
+    EXPIRE a 0
+    DBSIZE
+    SELECT 2
+    SET two v
+    KEYS *
+    SCAN 0
 "#;
 
 const EXPIRY: &str = r#"
@@ -216,6 +240,23 @@ const EXPIRY: &str = r#"
     PERSIST k x
     EXPIRE x 100 GT LT
     TTL k
+
+    SET k v
+    EXPIRE k 77000010 XX
+    EXPIRE k 77000010 GT
+    EXPIRE k 77000100 LT
+    EXPIRE k 77000010 NX
+    EXPIRE k 77000200 LT
+    EXPIRE k 77000200 GT
+    EXPIRE k 77000100 gt
+    EXPIRE k 77000050 lt
+    EXPIREAT k 4102444800 XX GT
+    EXPIREAT k 4102444800 GT
+    EXPIREAT k 4102444800 XX XX
+    PERSIST k
+    EXPIRE k 77000060 XX LT
+    EXPIREAT k 4102444800 NX
+    EXPIRETIME k
 
     SET k v
     EXPIRE k 0
