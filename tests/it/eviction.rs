@@ -98,21 +98,6 @@ fn client_dbsize(server: &TestServer) -> i64 {
 }
 
 #[test]
-fn a_transaction_that_lacks_memory_is_refused_as_a_whole() {
-    let server = TestServer::start();
-    let (mut client, mut other) = (server.client(), server.client());
-    client.expect(&[("MULTI", "+OK"), ("SET a 1", "+QUEUED"), ("SET b 1", "+QUEUED")]);
-    other.expect(&[("CONFIG SET maxmemory 1", "+OK")]);
-    let refusal =
-        "-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > 'maxmemory'.";
-    client.expect(&[("EXEC", refusal), ("EXISTS a b", ":0"), ("EXEC", "-ERR EXEC without MULTI")]);
-    client.expect(&[("MULTI", "+OK"), ("GET a", OOM)]);
-    client.expect(&[("EXEC", "-EXECABORT Transaction discarded because of previous errors.")]);
-    client.expect(&[("MULTI", "+OK"), ("CONFIG SET maxmemory 0", OOM), ("DISCARD", "+OK")]);
-    client.expect(&[("CONFIG SET maxmemory 0", "+OK"), ("SET a 1", "+OK")]);
-}
-
-#[test]
 fn volatile_policies_leave_keys_alone_that_do_not_end() {
     for policy in POLICIES.into_iter().filter(|policy| policy.starts_with("volatile")) {
         let server = TestServer::start_with(&[("maxmemory-policy", policy), ("maxmemory-eviction-tenacity", "100")]);

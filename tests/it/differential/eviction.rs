@@ -52,6 +52,7 @@ const REFUSALS: &str = r#"
     EXEC
     MULTI
     PING
+    CONFIG SET maxmemory 0
     DISCARD
     MULTI
     SET a 1
@@ -67,6 +68,8 @@ const REFUSALS: &str = r#"
     SET a 1
     SET b 1
     b: CONFIG SET maxmemory 1
+    EXEC
+    EXISTS a b
     EXEC
     b: CONFIG SET maxmemory 0
     EXISTS a b
@@ -91,6 +94,23 @@ const REFUSALS: &str = r#"
     b: CONFIG SET maxmemory 1
     RESET
     CONFIG SET maxmemory 0
+
+    MULTI
+    GET a
+    b: CONFIG SET maxmemory 1
+    GET a
+    DISCARD
+    MULTI
+    GET a
+    RESET
+    b: CONFIG SET maxmemory 0
+    MULTI
+    GET a
+    b: CONFIG SET maxmemory 1
+    GET a
+    QUIT
+    PING
+    b: CONFIG SET maxmemory 0
 
     MSET a 1 b 2
     SET t 1 EX 1000

@@ -20,6 +20,17 @@ fn transactions_ask_again_as_redis_does() {
 }
 
 #[test]
+fn writes_that_ask_for_replicas_are_refused_as_redis_does() {
+    tell("replicas", REPLICAS);
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn scripts_whose_writes_ask_for_replicas_are_refused_as_redis_does() {
+    tell("scripts-without-replicas", SCRIPTS_WITHOUT_REPLICAS);
+}
+
+#[test]
 fn refusals_are_logged_as_redis_does() {
     tell("log", LOG);
 }
@@ -347,4 +358,49 @@ const LOG: &str = r##"
     ACL LOG
     ACL LOG RESET
     b: QUIT
+"##;
+
+const REPLICAS: &str = r#"
+    SET k v
+    MULTI
+    SET k w
+    b: CONFIG SET min-replicas-to-write 2
+    b: GET k
+    b: PUBLISH c m
+    b: SET k v
+    b: DEL k
+    b: EXPIRE k 10
+    b: GETEX k
+    b: FLUSHALL
+    b: SWAPDB 0 1
+    b: SORT k
+    b: RESTORE k 0 x
+    b: SET k
+    b: PFCOUNT nosuch
+    EXEC
+    GET k
+    MULTI
+    GET k
+    EXEC
+    MULTI
+    SET k v
+    EXEC
+    CONFIG SET min-replicas-max-lag 0
+    SET k v
+    CONFIG SET min-slaves-max-lag 10
+    SET k v
+    CONFIG SET min-slaves-to-write 0
+    SET k v
+"#;
+
+#[cfg(feature = "lua")]
+const SCRIPTS_WITHOUT_REPLICAS: &str = r##"
+    CONFIG SET min-replicas-to-write 1
+    EVAL "return redis.call('get', 'k')" 0
+    EVAL "return redis.call('set', 'k', 'v')" 0
+    EVAL "return redis.pcall('set', 'k', 'v')" 0
+    EVAL "#!lua\nreturn redis.call('get', 'k')" 0
+    EVAL "#!lua flags=no-writes\nreturn redis.call('get', 'k')" 0
+    EXISTS k
+    CONFIG SET min-replicas-to-write 0
 "##;

@@ -12,6 +12,50 @@ fn watched_keys_stop_the_transactions_that_redis_stops() {
     tell("watches", WATCHES);
 }
 
+#[test]
+fn whatever_changes_a_watched_key_stops_the_transaction_as_in_redis() {
+    let stories = CHANGES.map(|change| CHANGED.replace("CHANGE", change));
+    tell("changes", &stories.join("\n"));
+}
+
+/// Changes of `k`, or of `fresh`, which does not exist.
+const CHANGES: [&str; 21] = [
+    "b: SET k 2",
+    "b: SET k 1",
+    "b: SETNX fresh 1",
+    "b: DEL k",
+    "b: UNLINK k",
+    "b: INCR k",
+    "b: APPEND k x",
+    "b: SETRANGE k 0 x",
+    "b: EXPIRE k 100",
+    "b: PEXPIREAT k 99999999999999",
+    "b: GETEX k EX 100",
+    "b: GETDEL k",
+    "b: GETSET k 9",
+    "b: MSET other 1 k 2",
+    "b: RENAME k elsewhere",
+    "b: RENAME source k",
+    "b: INCRBYFLOAT k 1",
+    "b: SETEX k 10 v",
+    "b: FLUSHDB",
+    "b: FLUSHALL",
+    "b: SELECT 5\n    b: FLUSHALL",
+];
+
+const CHANGED: &str = r#"
+    MSET k 1 source 5
+    WATCH k fresh
+    CHANGE
+    MULTI
+    SET done 1
+    EXEC
+    EXISTS done
+    MULTI
+    SET done 1
+    EXEC
+"#;
+
 const TRANSACTIONS: &str = r#"
     MULTI
     SET k 1
@@ -100,8 +144,12 @@ const TRANSACTIONS: &str = r#"
     CLIENT GETNAME
 
     MULTI
+    SET k zero
     SELECT 3
-    SET k v
+    SET k three
+    SELECT 99
+    GET k
+    DBSIZE
     EXEC
     GET k
     SELECT 0
@@ -118,10 +166,33 @@ const TRANSACTIONS: &str = r#"
     SET k v
     QUIT
     b: GET k
+    GET k
 
     MULTI
     RESET
     DISCARD
+
+    MULTI
+    ECHO hi
+    CONFIG SET timeout 7
+    CONFIG GET timeout
+    EXISTS a
+    MSET a 1 b 2
+    COMMAND COUNT
+    DISCARD
+    CONFIG GET timeout
+    MGET a b
+    MULTI
+    CONFIG SET timeout 7
+    CONFIG GET timeout
+    CONFIG SET timeout 0
+    MSET a 1 b 2
+    LCS a b LEN
+    RENAME a c
+    PEXPIREAT c 4102444800000
+    PEXPIRETIME c
+    TYPE c
+    EXEC
 
     MULTI
     LCS a b IDX
@@ -164,6 +235,16 @@ const WATCHES: &str = r#"
     SET k 1
     WATCH k
     b: GET k
+    b: EXISTS k
+    b: TTL k
+    b: TYPE k
+    b: STRLEN k
+    b: GETRANGE k 0 1
+    b: ~ KEYS *
+    b: SCAN 0
+    b: SET other 1
+    b: RENAMENX other k
+    b: FLUSHDB SIDEWAYS
     b: SET k 2 NX
     b: SETNX k 3
     b: PERSIST k
@@ -414,5 +495,31 @@ const WATCHES: &str = r#"
     b: MGET k
     b: FLUSHALL
     MULTI
+    EXEC
+
+    # a key is watched in the database in which it was watched
+    SELECT 5
+    WATCH k
+    SELECT 0
+    MULTI
+    PING
+    b: SET k 1
+    EXEC
+    SELECT 5
+    WATCH k
+    SELECT 0
+    MULTI
+    PING
+    b: SELECT 5
+    b: SET k 1
+    EXEC
+
+    # the same name in two databases is two keys
+    WATCH k
+    SELECT 5
+    WATCH k
+    MULTI
+    PING
+    b: SET k 2
     EXEC
 "#;
