@@ -6,9 +6,9 @@
 //! - [`oracle`] runs the real server and the connections to both.
 //! - [`record`] keeps the real server's replies to stories, so that keylatch is compared with it on any machine.
 //! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`lists`],
-//!   [`hashes`], [`sets`], [`set_dumps`], [`sorted_sets`], [`sorted_set_ranges`], [`geo`], [`sorts`], [`keys`],
-//!   [`transactions`], [`dumps`], [`migrations`], [`eviction`], [`sessions`], [`scripts`], [`script_functions`],
-//!   [`script_libraries`], [`acls`], [`permissions`] and [`wire`] contain them.
+//!   [`blocked`], [`hashes`], [`sets`], [`set_dumps`], [`sorted_sets`], [`sorted_set_ranges`], [`geo`], [`sorts`],
+//!   [`keys`], [`transactions`], [`dumps`], [`migrations`], [`eviction`], [`sessions`], [`scripts`],
+//!   [`script_functions`], [`script_libraries`], [`acls`], [`permissions`] and [`wire`] contain them.
 //! - [`companions`] contains stories of several clients at once; [`tracking`] those of clients with client-side
 //!   caching.
 //! - [`suite`] contains cases from Redis' own test suite; [`suite_table`] lists its passing tests.
@@ -28,6 +28,7 @@
 
 mod acls;
 mod bitmaps;
+mod blocked;
 mod catalogue;
 mod companions;
 mod deviations;

@@ -3,18 +3,6 @@
 use crate::harness::{Client, TestServer, encode, wait_until};
 
 #[test]
-fn a_message_reaches_all_subscribers_and_no_other_client() {
-    let server = TestServer::start();
-    let mut listeners: Vec<Client> = (0..20).map(|_| server.client()).collect();
-    listeners.iter_mut().for_each(|client| assert!(client.call("SUBSCRIBE news").ends_with(":1")));
-    let (mut other, mut talker) = (server.client(), server.client());
-    other.expect(&[("SUBSCRIBE olds", "*3 $9 subscribe $4 olds :1")]);
-    talker.expect(&[("PUBLISH news hello", ":20"), ("PUBLISH nothing hello", ":0"), ("PUBLISH olds bye", ":1")]);
-    listeners.iter_mut().for_each(|client| assert_eq!(client.reply(), "*3 $7 message $4 news $5 hello"));
-    assert_eq!(other.reply(), "*3 $7 message $4 olds $3 bye");
-}
-
-#[test]
 fn each_listener_gets_messages_in_its_own_protocol() {
     let server = TestServer::start();
     let (mut old, mut new, mut talker) = (server.client(), server.client3(), server.client());

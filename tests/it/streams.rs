@@ -280,37 +280,6 @@ fn a_reader_sleeps_through_deletion_and_foreign_values_and_a_consumer_does_not()
     assert_eq!(reader.reply(), "*1 *2 $1 s *1 *2 $3 6-0 *2 $1 f $1 v");
 }
 
-#[test]
-fn a_stream_that_comes_by_another_way_than_xadd_serves() {
-    let server = start();
-    let mut other = server.client();
-    for coming in ["RENAME t s", "COPY t s", "SWAPDB 0 1"] {
-        other.call("FLUSHALL");
-        if coming.starts_with("SWAPDB") {
-            other.call("SELECT 1");
-            fill(&mut other, "s", 1..=1);
-            other.call("SELECT 0");
-        }
-        let mut reader = server.block("XREAD BLOCK 0 STREAMS s 0");
-        fill(&mut other, "t", 1..=1);
-        other.call(coming);
-        assert_eq!(reader.reply(), "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 1", "{coming}");
-    }
-}
-
-#[test]
-fn a_reader_times_out() {
-    let server = start();
-    let mut reader = server.block("XREAD BLOCK 50 STREAMS s $");
-    let mut consumer = {
-        server.client().call("XGROUP CREATE s g $ MKSTREAM");
-        server.block("XREADGROUP GROUP g c BLOCK 50 STREAMS s >")
-    };
-    server.advance_ms(50);
-    assert_eq!(reader.reply(), "*-1");
-    assert_eq!(consumer.reply(), "*-1");
-}
-
 /// Starts a server with a stream whose entry is pending for the consumer `a`.
 fn start_with_pending() -> (TestServer, Client) {
     let server = start();

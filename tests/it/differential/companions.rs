@@ -598,6 +598,19 @@ const CHANNELS: &str = r#"
     a: SUBSCRIBE
     a: PSUBSCRIBE
     a: SSUBSCRIBE
+
+    # a message reaches all who listen to its channel, and nobody else
+    a: SUBSCRIBE news
+    b: SUBSCRIBE news
+    c: SUBSCRIBE news
+    d: SUBSCRIBE olds
+    e: PUBLISH news hello
+    e: PUBLISH nothing hello
+    e: PUBLISH olds bye
+    a<
+    b<
+    c<
+    d<
 "#;
 
 /// Covers other commands of a subscribed client, which only RESP3 allows.

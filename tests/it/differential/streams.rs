@@ -1,5 +1,6 @@
 //! Stories about streams and consumer groups, and dumps of streams exchanged between both servers.
 
+use super::companions::play;
 use super::oracle::{Arena, Pair};
 use super::script::{Differences, tell};
 use crate::harness::{Dice, encode};
@@ -17,6 +18,11 @@ fn streams_are_trimmed_as_redis_does() {
 #[test]
 fn consumer_groups_do_what_those_of_redis_do() {
     tell("groups", GROUPS);
+}
+
+#[test]
+fn readers_that_block_are_served_as_by_redis() {
+    play("blocked", BLOCKED);
 }
 
 #[test]
@@ -347,6 +353,41 @@ const GROUPS: &str = r#"
     XGROUP CREATE v m 0
     XINFO STREAM u
     XINFO STREAM v
+"#;
+
+const BLOCKED: &str = r#"
+    b: XADD s 1 f v
+    b: XADD s 2 f v
+    a> XREAD BLOCK 0 STREAMS t s $ $
+    ? blocked_clients:1
+    b: XADD s 3 f v
+    a<
+
+    b: XADD t 1 f v
+    a> XREAD BLOCK 0 STREAMS s 0
+    ? blocked_clients:1
+    b: RENAME t s
+    a<
+
+    b: XADD t 1 f v
+    a> XREAD BLOCK 0 STREAMS s 0
+    ? blocked_clients:1
+    b: COPY t s
+    a<
+
+    b: SELECT 1
+    b: XADD s 1 f v
+    b: SELECT 0
+    a> XREAD BLOCK 0 STREAMS s 0
+    ? blocked_clients:1
+    b: SWAPDB 0 1
+    a<
+
+    a> XREAD BLOCK 20 STREAMS s $
+    a<
+    b: XGROUP CREATE s g $ MKSTREAM
+    a> XREADGROUP GROUP g c BLOCK 20 STREAMS s >
+    a<
 "#;
 
 const ERRORS: &str = r#"
