@@ -6,9 +6,6 @@ use keylatch::internals::config::load;
 use keylatch::{Clock, Server};
 
 const NOAUTH: &str = "-NOAUTH Authentication required.";
-const NO_SUCH_FILE: &str = "-ERR This Redis instance is not configured to use an ACL file. You may want to specify users \
-                            via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis \
-                            configuration file set) in order to store users in the Redis configuration.";
 
 fn no_command(name: &str) -> String {
     format!("-NOPERM this user has no permissions to run the '{name}' command")
@@ -213,13 +210,6 @@ fn a_parenthesis_inside_another_is_an_error_that_names_the_first() {
     }
     client.expect(&[("ACL GETUSER s", "$-1")]);
     client.expect(&[("ACL SETUSER s on (+ping ) ( +select (+del) )", &nested("( +select (+del)"))]);
-}
-
-#[test]
-fn without_a_file_there_is_nothing_to_load_or_save() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    client.expect(&[("ACL LOAD", NO_SUCH_FILE), ("ACL SAVE", NO_SUCH_FILE)]);
 }
 
 #[test]
@@ -430,30 +420,4 @@ fn rules_about_commands_that_only_redis_has_are_taken_and_shown_again() {
     assert!(listed.contains("-@all +get +hget +zadd|x +vadd -xgroup|create"), "{listed}");
     client.expect(&[("ACL SETUSER app +@all", "+OK"), ("AUTH app x", "+OK"), ("SET k v", "+OK")]);
     assert!(client.call("ACL LIST").contains("user app on nopass sanitize-payload ~* resetchannels +@all ("));
-}
-
-#[test]
-fn sort_reads_other_keys_only_for_a_user_who_may_read_all_of_them() {
-    let server = TestServer::start();
-    let mut admin = server.client();
-    admin.expect(&[("RPUSH own:list 1 2", ":2"), ("MSET secret:1 a secret:2 b own:1 c own:2 d", "+OK")]);
-    let denied_by = "-ERR BY option of SORT denied due to insufficient ACL permissions.";
-    let denied_get = "-ERR GET option of SORT denied due to insufficient ACL permissions.";
-    for (rules, by, get) in [
-        ("~own:*", denied_by, denied_get),
-        ("%R~own:* %W~*", denied_by, denied_get),
-        ("~own:* (%R~* +get)", denied_by, denied_get),
-        ("allkeys", "*2 $1 1 $1 2", "*2 $1 a $1 b"),
-        ("%R~* %W~own:*", "*2 $1 1 $1 2", "*2 $1 a $1 b"),
-    ] {
-        assert_eq!(admin.call(&format!("ACL SETUSER eve reset on nopass +@all {rules}")), "+OK");
-        let mut eve = server.client();
-        eve.expect(&[("AUTH eve x", "+OK"), ("SORT own:list", "*2 $1 1 $1 2")]);
-        for sort in ["SORT", "SORT_RO"] {
-            assert_eq!(eve.call(&format!("{sort} own:list BY secret:* ALPHA")), by, "{sort} with {rules}");
-            assert_eq!(eve.call(&format!("{sort} own:list GET secret:*")), get, "{sort} with {rules}");
-            eve.expect(&[("MULTI", "+OK"), (&format!("{sort} own:list GET secret:*"), "+QUEUED")]);
-            assert_eq!(eve.call("EXEC"), format!("*1 {get}"), "{sort} with {rules}");
-        }
-    }
 }

@@ -101,15 +101,6 @@ fn every_evicted_key_emits_an_event() {
 }
 
 #[test]
-fn keys_that_are_flushed_emit_no_events() {
-    let (server, mut listener) = start_with_listener(&[("notify-keyspace-events", "KEA")]);
-    let mut client = server.client();
-    client.expect(&[("MSET a 1 b 2", "+OK"), ("FLUSHDB", "+OK"), ("MSET a 1 b 2", "+OK"), ("FLUSHALL", "+OK")]);
-    client.expect(&[("SWAPDB 0 1", "+OK")]);
-    assert_eq!(heard(&mut listener, &mut client), ["set a", "set b", "set a", "set b"]);
-}
-
-#[test]
 fn classes_are_switched_while_clients_work() {
     let (server, mut listener) = start_with_listener(&[("notify-keyspace-events", "\"\"")]);
     let mut client = server.client();

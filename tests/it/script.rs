@@ -291,16 +291,6 @@ fn no_table_of_the_globals_holds_another() {
 }
 
 #[test]
-fn functions_have_no_global_keys() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    let library = "#!lua name=lib\nredis.register_function('look', function(keys) return KEYS[1] end)";
-    assert_eq!(client.call_args(&["FUNCTION", "LOAD", library]), "$3 lib");
-    let reply = client.call("FCALL look 1 k");
-    assert!(reply.contains("Script attempted to access nonexistent global variable 'KEYS'"), "{reply}");
-}
-
-#[test]
 fn info_counts_scripts_and_functions() {
     let server = TestServer::start();
     let mut client = server.client();

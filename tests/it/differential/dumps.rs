@@ -14,6 +14,32 @@ fn sorting_without_anything_to_sort_is_as_in_redis() {
     tell("sorts", SORTS);
 }
 
+#[test]
+fn sort_reads_other_keys_for_the_users_for_whom_redis_does() {
+    let rules = ["~own:*", "%R~own:* %W~*", "~own:* (%R~* +get)", "allkeys", "%R~* %W~own:*"];
+    let stories = rules.map(|rules| SORTS_OF_A_USER.replace("RULES", rules));
+    tell("sorts-of-users", &stories.join("\n"));
+}
+
+const SORTS_OF_A_USER: &str = r#"
+    ACL DELUSER eve
+    ACL SETUSER eve on nopass +@all RULES
+    RPUSH own:list 1 2
+    MSET secret:1 a secret:2 b own:1 c own:2 d
+    AUTH eve x
+    SORT own:list
+    SORT own:list BY secret:* ALPHA
+    SORT own:list GET secret:*
+    SORT_RO own:list BY secret:* ALPHA
+    SORT_RO own:list GET secret:*
+    MULTI
+    SORT own:list GET secret:*
+    SORT_RO own:list GET secret:*
+    EXEC
+    AUTH default x
+    ACL DELUSER eve
+"#;
+
 const DUMPS: &str = r#"
     SET s bar
     DUMP s

@@ -467,6 +467,14 @@ const STORIES: &str = r#"
     DEBUG POPULATE -1
     DEBUG POPULATE 1 k x
     DBSIZE
+
+    SET key:1 mine
+    DEBUG POPULATE 3
+    MGET key:0 key:1 key:2 key:3
+    DEBUG POPULATE 1 other 3
+    GET other:0
+    DEBUG POPULATE 1 long 10
+    GET long:0
 "#;
 
 /// Compares the lines of MONITOR while another client sends commands; times and addresses are masked.
