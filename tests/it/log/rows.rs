@@ -257,7 +257,9 @@ fn a_call_that_panics_leaves_what_its_keys_hold_to_the_log() {
     let mut other = server.client();
     crate::harness::wait_until(|| other.call("EXISTS l") == ":1");
     let logged = take(&server);
-    for part in ["RESTORE a", "RESTORE l", "DEL b", "RESTORE c", "SETIFGREATER c v 9", "RESTORE m", "PING keylatch-lock:"] {
+    for part in
+        ["RESTORE a", "RESTORE l", "DEL b", "RESTORE c", "SETIFGREATER c v 9", "RESTORE m", "PING keylatch-lock:"]
+    {
         assert!(logged.contains(part), "{part} in {logged}");
     }
 }
