@@ -7,7 +7,7 @@
 //! - [`record`] keeps the real server's replies to stories, so that keylatch is compared with it on any machine.
 //! - [`script`] is the small language of the test stories; [`strings`], [`bitmaps`], [`hyperloglogs`], [`lists`],
 //!   [`blocked`], [`hashes`], [`sets`], [`set_dumps`], [`sorted_sets`], [`sorted_set_ranges`], [`geo`], [`sorts`],
-//!   [`keys`], [`transactions`], [`dumps`], [`migrations`], [`eviction`], [`sessions`], [`scripts`],
+//!   [`keys`], [`expiry`], [`transactions`], [`dumps`], [`migrations`], [`eviction`], [`sessions`], [`scripts`],
 //!   [`script_functions`], [`script_libraries`], [`acls`], [`permissions`] and [`wire`] contain them.
 //! - [`companions`] contains stories of several clients at once; [`tracking`] those of clients with client-side
 //!   caching.
@@ -34,6 +34,7 @@ mod companions;
 mod deviations;
 pub(crate) mod dumps;
 mod eviction;
+mod expiry;
 mod files;
 mod geo;
 mod grids;

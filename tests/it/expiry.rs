@@ -129,17 +129,6 @@ fn a_date_in_the_farthest_future_is_the_same_in_each_file() {
 }
 
 #[test]
-fn a_ttl_of_zero_or_less_removes_the_key_at_once() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    for words in ["EXPIRE k 0", "EXPIRE k -1", "PEXPIRE k 0", "PEXPIRE k -5", "EXPIREAT k 0", "PEXPIREAT k 1000"] {
-        client.expect(&[("SET k v", "+OK"), (words, ":1"), ("EXISTS k", ":0"), ("DBSIZE", ":0")]);
-        client.expect(&[("SET k v EX 9", "+OK"), (&format!("{words} LT"), ":1"), ("DBSIZE", ":0")]);
-        client.expect(&[("SET k v EX 9", "+OK"), (&format!("{words} GT"), ":0"), ("DBSIZE", ":1"), ("DEL k", ":1")]);
-    }
-}
-
-#[test]
 fn relative_deadlines_ignore_jumps_of_the_wall_clock() {
     let server = start_at_known_date();
     let mut client = server.client();
