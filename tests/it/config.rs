@@ -77,27 +77,6 @@ fn a_setting_that_may_not_change_is_refused_and_every_other_takes_its_own_value_
 }
 
 #[test]
-fn a_password_set_at_run_time_applies_to_new_clients_only() {
-    let server = TestServer::start();
-    let mut first = server.client();
-    first.expect(&[
-        ("CONFIG SET requirepass secret", "+OK"),
-        ("PING", "+PONG"),
-        ("CONFIG GET requirepass", "*2 $11 requirepass $6 secret"),
-    ]);
-    let mut second = server.client();
-    second.expect(&[("PING", "-NOAUTH Authentication required."), ("AUTH secret", "+OK"), ("PING", "+PONG")]);
-    first.expect(&[("CONFIG SET requirepass other", "+OK")]);
-    second.expect(&[("PING", "+PONG"), ("RESET", "+RESET"), ("PING", "-NOAUTH Authentication required.")]);
-    second.expect(&[
-        ("AUTH secret", "-WRONGPASS invalid username-password pair or user is disabled."),
-        ("AUTH other", "+OK"),
-    ]);
-    first.call_args(&["CONFIG", "SET", "requirepass", ""]);
-    server.client().expect(&[("PING", "+PONG")]);
-}
-
-#[test]
 fn idle_clients_are_closed_after_the_timeout_and_busy_ones_are_not() {
     let server = TestServer::start_with(&[("timeout", "5")]);
     let (mut idle, mut busy) = (server.client(), server.client());

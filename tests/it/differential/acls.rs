@@ -367,6 +367,14 @@ const LOGIN: &str = r##"
     b: RESET
     b: PING
 
+    ACL SETUSER default resetpass >pw
+    b: GET k
+    b: RESET
+    b: GET k
+    b: AUTH pw
+    b: GET k
+    ACL SETUSER default nopass
+
     CONFIG SET requirepass secret
     b: RESET
     b: PING

@@ -2,6 +2,7 @@
 //!
 //! Users outlive a story, so each story begins by deleting its users.
 
+use super::companions::play;
 use super::script::tell;
 
 #[test]
@@ -17,6 +18,17 @@ fn keys_are_read_and_written_as_redis_allows() {
 #[test]
 fn transactions_ask_again_as_redis_does() {
     tell("transactions", TRANSACTIONS);
+}
+
+#[test]
+fn clients_of_a_deleted_user_are_closed_as_by_redis() {
+    play("deleted", DELETED);
+}
+
+#[test]
+fn listeners_that_may_not_listen_any_more_are_closed_as_by_redis() {
+    let commands = ["SUBSCRIBE news", "SSUBSCRIBE news", "PSUBSCRIBE ne*"];
+    play("listeners", &commands.map(|command| LISTENERS.replace("LISTEN", command)).join("\n"));
 }
 
 #[test]
@@ -72,6 +84,12 @@ const GATE: &str = r##"
     b: DBSIZE
     ACL SETUSER alice -dbsize
     b: DBSIZE
+    ACL SETUSER alice +dbsize
+    b: DBSIZE
+    ACL SETUSER alice -get
+    b: GET k
+    ACL SETUSER alice +get
+    b: GET k
     b: QUIT
 
     ACL DELUSER alice
@@ -359,6 +377,41 @@ const LOG: &str = r##"
     ACL LOG RESET
     b: QUIT
 "##;
+
+const DELETED: &str = r#"
+    a: ACL SETUSER alice on nopass allcommands
+    b: AUTH alice x
+    b: PING
+    c: AUTH alice x
+    a> ACL DELUSER alice ; ACL SETUSER alice on nopass allcommands
+    a<
+    a<
+    c<
+    b: PING
+    a: PING
+    a: AUTH alice x
+    a: ACL WHOAMI
+    a: AUTH default x
+    a: ACL DELUSER alice
+
+    a: ACL SETUSER alice on nopass allcommands
+    a: AUTH alice x
+    a> ACL DELUSER alice ; PING
+    a<
+    a<
+"#;
+
+const LISTENERS: &str = r#"
+    a: ACL SETUSER alice reset on nopass +@all &news &ne*
+    b: AUTH alice x
+    b: LISTEN
+    a: ACL SETUSER alice -get resetchannels &ne* &other &news
+    a: ACL SETUSER alice allchannels
+    b: PING
+    a: ACL SETUSER alice resetchannels &other
+    b<
+    a: ACL DELUSER alice
+"#;
 
 const REPLICAS: &str = r#"
     SET k v

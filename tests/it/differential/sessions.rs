@@ -2,6 +2,7 @@
 
 use keylatch::internals::{CommandSpec, table};
 
+use super::companions::play;
 use super::deviations::DECLARED;
 use super::oracle::Arena;
 use super::script::{Differences, spell, tell};
@@ -14,6 +15,11 @@ fn connections_are_opened_named_and_reset_as_redis_does() {
 #[test]
 fn passwords_are_required_and_checked_as_in_redis() {
     tell("passwords", PASSWORDS);
+}
+
+#[test]
+fn a_password_set_at_run_time_applies_to_new_clients_only_as_in_redis() {
+    play("new-password", NEW_PASSWORD);
 }
 
 #[test]
@@ -274,6 +280,23 @@ const PASSWORDS: &str = r#"
     QUIT
     PING
     b: CONFIG SET requirepass ""
+"#;
+
+const NEW_PASSWORD: &str = r#"
+    a: CONFIG SET requirepass secret
+    a: PING
+    a: CONFIG GET requirepass
+    b: PING
+    b: AUTH secret
+    b: PING
+    a: CONFIG SET requirepass other
+    b: PING
+    b: RESET
+    b: PING
+    b: AUTH secret
+    b: AUTH other
+    a: CONFIG SET requirepass ""
+    c: PING
 "#;
 
 const UNKNOWN: &str = r#"
