@@ -52,20 +52,6 @@ fn a_restored_key_expires_at_its_deadline() {
 }
 
 #[test]
-fn a_time_in_the_past_removes_what_was_there() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    client.call("MSET k v other w");
-    let payload = dump(&mut client, "k");
-    assert_eq!(restore(&mut client, "new", "1", &payload, "ABSTTL"), "+OK");
-    assert_eq!(restore(&mut client, "other", "1", &payload, "ABSTTL REPLACE"), "+OK");
-    client.expect(&[("EXISTS new other", ":0"), ("DBSIZE", ":1")]);
-    // A TTL out of range wraps around in Redis.
-    assert_eq!(restore(&mut client, "k", "9223372036854775807", &payload, "REPLACE"), "+OK");
-    client.expect(&[("DBSIZE", ":0")]);
-}
-
-#[test]
 fn what_is_known_of_a_keys_use_travels_with_it() {
     let server = TestServer::start();
     let mut client = server.client();
@@ -119,20 +105,6 @@ fn a_reload_gives_values_the_encodings_of_their_present_sizes() {
     ]);
     server.advance_ms(100_000);
     client.expect(&[("EXISTS t", ":0"), ("HEXISTS h a", ":0")]);
-}
-
-#[test]
-fn wrong_checksums_are_accepted_only_while_a_test_has_asked_for_it() {
-    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
-    let mut client = server.client();
-    let payload = b"\x00\x01v\x0a\x00wrongsum";
-    let restore: [&[u8]; 5] = [b"RESTORE", b"k", b"0", payload, b"REPLACE"];
-    assert_eq!(client.call_args(&restore), "-ERR DUMP payload version or checksum are wrong");
-    assert_eq!(client.call("DEBUG SET-SKIP-CHECKSUM-VALIDATION 1"), "+OK");
-    assert_eq!(client.call_args(&restore), "+OK");
-    assert_eq!(client.call("GET k"), "$1 v");
-    assert_eq!(client.call("DEBUG SET-SKIP-CHECKSUM-VALIDATION 0"), "+OK");
-    assert_eq!(client.call_args(&restore), "-ERR DUMP payload version or checksum are wrong");
 }
 
 #[test]

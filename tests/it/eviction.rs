@@ -185,15 +185,6 @@ fn a_step_evicts_few_keys_and_the_next_command_continues() {
 }
 
 #[test]
-fn an_evicted_key_is_a_changed_key() {
-    let server = TestServer::start_with(&[("maxmemory-policy", "allkeys-lru")]);
-    let (mut client, mut other) = (server.client(), server.client());
-    client.expect(&[("SET k v", "+OK"), ("WATCH k", "+OK"), ("MULTI", "+OK"), ("GET k", "+QUEUED")]);
-    other.expect(&[("CONFIG SET maxmemory 1", "+OK"), ("DBSIZE", ":0"), ("CONFIG SET maxmemory 0", "+OK")]);
-    client.expect(&[("EXEC", "*-1")]);
-}
-
-#[test]
 fn keys_of_every_database_go() {
     let server = TestServer::start_with(&[("maxmemory-eviction-tenacity", "100")]);
     let mut client = server.client();

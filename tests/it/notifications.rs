@@ -101,17 +101,6 @@ fn every_evicted_key_emits_an_event() {
 }
 
 #[test]
-fn classes_are_switched_while_clients_work() {
-    let (server, mut listener) = start_with_listener(&[("notify-keyspace-events", "\"\"")]);
-    let mut client = server.client();
-    client.expect(&[("SET k v", "+OK"), ("CONFIG SET notify-keyspace-events E$", "+OK"), ("SET k v", "+OK")]);
-    client.expect(&[("DEL k", ":1"), ("CONFIG SET notify-keyspace-events gE", "+OK"), ("SET k v", "+OK")]);
-    client.expect(&[("DEL k", ":1"), ("CONFIG GET notify-keyspace-events", "*2 $22 notify-keyspace-events $2 gE")]);
-    client.expect(&[("CONFIG SET notify-keyspace-events KA", "+OK"), ("SET k v", "+OK")]);
-    assert_eq!(heard(&mut listener, &mut client), ["set k", "del k"]);
-}
-
-#[test]
 fn the_events_of_a_key_come_in_the_order_of_its_changes() {
     let server = TestServer::start_on_workers(2);
     let mut client = server.client();

@@ -108,6 +108,21 @@ const DUMPS: &str = r#"
     RESTORE new
     EXISTS new
     GET k
+
+    MSET k v other w
+    RESTORE new 1 "\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17" ABSTTL
+    RESTORE other 1 "\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17" ABSTTL REPLACE
+    EXISTS new other
+    DBSIZE
+    RESTORE k 9223372036854775807 "\x00\x03bar\n\x00\xe6\xbeI`\xeef\xfd\x17" REPLACE
+    DBSIZE
+
+    RESTORE k 0 "\x00\x01v\x0a\x00wrongsum" REPLACE
+    DEBUG SET-SKIP-CHECKSUM-VALIDATION 1
+    RESTORE k 0 "\x00\x01v\x0a\x00wrongsum" REPLACE
+    GET k
+    DEBUG SET-SKIP-CHECKSUM-VALIDATION 0
+    RESTORE k 0 "\x00\x01v\x0a\x00wrongsum" REPLACE
 "#;
 
 const SORTS: &str = r#"

@@ -134,6 +134,18 @@ const REFUSALS: &str = r#"
     CONFIG SET maxmemory -1
     CONFIG SET maxmemory-policy lru
     CONFIG SET maxmemory 0 maxmemory-samples 5 maxmemory-eviction-tenacity 10 lfu-log-factor 10 lfu-decay-time 1
+
+    # an evicted key is a changed key
+    CONFIG SET maxmemory-policy allkeys-lru
+    SET k v
+    WATCH k
+    MULTI
+    GET k
+    b: CONFIG SET maxmemory 1
+    b: DBSIZE
+    b: CONFIG SET maxmemory 0
+    EXEC
+    CONFIG SET maxmemory-policy noeviction
 "#;
 
 const USAGE: &str = r#"

@@ -606,6 +606,26 @@ fn scripts_tell_the_events_of_their_commands() {
 }
 
 #[test]
+fn classes_are_switched_while_clients_work_as_in_redis() {
+    tell_beside_listener(
+        "switched",
+        "
+        CONFIG SET notify-keyspace-events \"\"
+        SET k v
+        CONFIG SET notify-keyspace-events E$
+        SET k v
+        DEL k
+        CONFIG SET notify-keyspace-events gE
+        SET k v
+        DEL k
+        CONFIG GET notify-keyspace-events
+        CONFIG SET notify-keyspace-events KA
+        SET k v
+        ",
+    );
+}
+
+#[test]
 fn classes_are_chosen_one_by_one() {
     let Some(arena) = Arena::open() else { return };
     let mut found = Differences::default();

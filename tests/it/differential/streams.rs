@@ -388,6 +388,24 @@ const BLOCKED: &str = r#"
     b: XGROUP CREATE s g $ MKSTREAM
     a> XREADGROUP GROUP g c BLOCK 20 STREAMS s >
     a<
+
+    # all readers are served, but each entry goes to one consumer
+    d: XGROUP CREATE s g $ MKSTREAM
+    a> XREAD BLOCK 0 STREAMS s $
+    ? blocked_clients:1
+    b> XREAD BLOCK 0 STREAMS s $
+    ? blocked_clients:2
+    c> XREADGROUP GROUP g a BLOCK 0 STREAMS s >
+    ? blocked_clients:3
+    e> XREADGROUP GROUP g b BLOCK 0 STREAMS s >
+    ? blocked_clients:4
+    d: XADD s 1 f v
+    a<
+    b<
+    c<
+    d: XADD s 2 f v
+    e<
+    d: XPENDING s g
 "#;
 
 const ERRORS: &str = r#"
