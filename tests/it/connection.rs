@@ -65,15 +65,6 @@ fn a_connection_that_was_reset_is_shown_as_good_as_new() {
 }
 
 #[test]
-fn what_was_asked_before_quit_is_answered_and_what_comes_after_is_not() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    client.send(b"SET k 1\r\nINCR k\r\nQUIT\r\nINCR k\r\nINCR k\r\n");
-    assert_eq!(client.read_to_end(), b"+OK\r\n:2\r\n+OK\r\n");
-    assert_eq!(server.client().call("GET k"), "$1 2");
-}
-
-#[test]
 fn clients_are_numbered_from_one_and_numbers_are_not_used_again() {
     let server = TestServer::start();
     let mut first = server.client();

@@ -22,9 +22,9 @@
 //! - [`rewrite`] compares files written by CONFIG REWRITE.
 //! - [`files`] makes each server load files that the other has saved.
 //!
-//! Without `redis-server` on PATH the stories of [`script`], [`companions`] and [`notifications`] are compared with
-//! their records; the other tests pass. Two lines at the end of the run say how many there were of each kind. All of
-//! them fail if `CI` or `KEYLATCH_REQUIRE_REDIS` is set.
+//! Without `redis-server` on PATH the stories of [`script`], [`companions`], [`notifications`] and [`wire`] are compared
+//! with their records; the other tests pass. Two lines at the end of the run say how many there were of each kind. All
+//! of them fail if `CI` or `KEYLATCH_REQUIRE_REDIS` is set.
 
 mod acls;
 mod bitmaps;

@@ -16,17 +16,6 @@ fn a_renamed_key_keeps_a_long_value_and_an_awkward_name() {
 }
 
 #[test]
-fn a_refused_command_changes_nothing_and_the_next_one_is_served() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    let replies = client.pipeline(&["SET a 1".into(), "INCR".into(), "NOSUCH".into(), "INCR a".into()]);
-    assert_eq!(replies[0], "+OK");
-    assert_eq!(replies[1], "-ERR wrong number of arguments for 'incr' command");
-    assert!(replies[2].starts_with("-ERR unknown command 'NOSUCH'"));
-    assert_eq!(replies[3], ":2");
-}
-
-#[test]
 fn flushall_empties_every_database() {
     let server = TestServer::start();
     let mut client = server.client();

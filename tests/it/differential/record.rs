@@ -315,7 +315,8 @@ fn note(bytes: &[u8], at: &mut usize, is_unordered: bool) -> Option<String> {
     Some(format!("{open}{}{close}", runs.join(" ")))
 }
 
-fn escaped(bytes: &[u8]) -> String {
+/// Writes bytes with escapes, as they are read between quotes.
+pub(super) fn escaped(bytes: &[u8]) -> String {
     let run = |bytes: &[u8]| match (bytes[0].escape_ascii(), bytes.len()) {
         (_, len) if bytes[0] == b'\'' => "'".repeat(len),
         (byte, len @ RUN_LEN_MIN..) => format!("{byte}\\{{{len}}}"),
