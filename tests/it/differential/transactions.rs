@@ -522,4 +522,21 @@ const WATCHES: &str = r#"
     PING
     b: SET k 2
     EXEC
+
+    WATCH k
+    RESET
+    b: SET k 1
+    MULTI
+    PING
+    EXEC
+    MULTI
+    SET k 2
+    RESET
+    EXEC
+    GET k
+    MULTI
+    SET k 3
+    QUIT
+    GET k
+    b: GET k
 "#;
