@@ -13,7 +13,8 @@
 //!   caching.
 //! - [`suite`] contains cases from Redis' own test suite; [`suite_table`] lists its passing tests.
 //! - [`notifications`] compares keyspace notifications of the stories.
-//! - [`observe`] compares the statistics, logs and introspection of both servers after the same commands.
+//! - [`observe`] compares the statistics, logs and introspection of both servers after the same commands, [`monitors`]
+//!   what a monitor is shown of them.
 //! - [`grids`] tests all combinations of options where that is cheap.
 //! - [`random`] generates random commands, and shrinks failing sequences.
 //! - [`catalogue`] compares COMMAND, COMMAND DOCS and CONFIG GET field by field.
@@ -22,8 +23,8 @@
 //! - [`rewrite`] compares files written by CONFIG REWRITE.
 //! - [`files`] makes each server load files that the other has saved.
 //!
-//! Without `redis-server` on PATH the stories of [`script`], [`companions`], [`notifications`] and [`wire`] are compared
-//! with their records; the other tests pass. Two lines at the end of the run say how many there were of each kind. All
+//! Without `redis-server` on PATH the stories of [`script`], [`companions`], [`notifications`], [`monitors`] and [`wire`] are
+//! compared with their records; the other tests pass. Two lines at the end of the run say how many there were of each kind. All
 //! of them fail if `CI` or `KEYLATCH_REQUIRE_REDIS` is set.
 
 mod acls;
@@ -44,6 +45,7 @@ mod keys;
 mod list_dumps;
 mod lists;
 mod migrations;
+mod monitors;
 mod notifications;
 mod observe;
 pub(crate) mod oracle;

@@ -1,10 +1,10 @@
-//! Observation of the same commands on both servers: fields of INFO, statistics, slow log, MONITOR.
+//! Observation of the same commands on both servers: fields of INFO, statistics, the slow log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::oracle::{Arena, Peer};
-use super::script::{Differences, tell, words};
-use crate::harness::{encode, show};
+use super::script::{tell, words};
+use crate::harness::encode;
 
 /// Fields of INFO that only one of the servers has, with the reasons.
 #[rustfmt::skip] // a table
@@ -340,6 +340,60 @@ const COUNTED: &str = "
 ";
 
 #[test]
+fn the_slow_log_keeps_the_arguments_that_redis_keeps() {
+    let words = |count: usize| (1..=count).map(|number| format!(" {number}")).collect::<String>();
+    let long = [31, 32, 33, 40].map(|count| format!("DEL{}", words(count - 1)));
+    tell("slow-log", &SLOW_LOG.replace("MANY", &long.join("\n")));
+}
+
+const SLOW_LOG: &str = r#"
+    CONFIG SET slowlog-log-slower-than 0
+    SLOWLOG RESET
+    MANY
+    GET "x\{127}"
+    GET "x\{128}"
+    GET "x\{129}"
+    GET "x\{1000}"
+    GET "a\{128}" "b\{129}"
+    MGET "a\{128}" "b\{129}"
+    SLOWLOG GET -1
+    CONFIG SET slowlog-log-slower-than 10000
+
+    CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 3
+    PING
+    PING
+    PING
+    PING
+    SLOWLOG LEN
+    CONFIG SET slowlog-max-len 2
+    SLOWLOG LEN
+    SLOWLOG GET 1
+    SLOWLOG GET
+    CONFIG SET slowlog-max-len 128 slowlog-log-slower-than 10000
+
+    CONFIG SET slowlog-log-slower-than 0
+    CLIENT SETNAME me
+    SLOWLOG RESET
+    AUTH secret
+    AUTH name secret
+    HELLO 2 AUTH name secret SETNAME me
+    HELLO 2 SETNAME me AUTH name secret
+    CONFIG SET timeout 0 requirepass secret masterauth secret
+    AUTH secret
+    CONFIG SET requirepass "" masterauth ""
+    GET
+    NOSUCH
+    MULTI
+    PING
+    EXEC
+    SLOWLOG LEN
+    CONFIG SET slowlog-log-slower-than -1
+    PING
+    SLOWLOG GET -1
+    CONFIG SET slowlog-log-slower-than 10000
+"#;
+
+#[test]
 fn what_is_asked_about_the_server_is_answered_as_redis_does() {
     tell("stories", STORIES);
 }
@@ -476,115 +530,3 @@ const STORIES: &str = r#"
     DEBUG POPULATE 1 long 10
     GET long:0
 "#;
-
-/// Compares the lines of MONITOR while another client sends commands; times and addresses are masked.
-#[test]
-fn a_monitor_is_shown_what_redis_shows() {
-    let Some(arena) = Arena::open() else { return };
-    let (mut monitor, mut client) = (arena.pair(), arena.pair());
-    monitor.call(&["MONITOR"]);
-    let mut found = Differences::default();
-    for line in SHOWN.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        client.call(&words(line));
-    }
-    for _ in 0..SHOWN_LINES {
-        let mut replies = monitor.replies();
-        for reply in [&mut replies.keylatch, &mut replies.redis] {
-            *reply = reply.take().map(|line| masked(&line));
-        }
-        if !replies.agree() {
-            found.add(SHOWN, &replies);
-        }
-    }
-    found.report();
-}
-
-fn masked(line: &[u8]) -> Vec<u8> {
-    let text = show(line);
-    let (_, rest) = text.split_once(" [").expect("a caller");
-    let (caller, words) = rest.split_once(']').expect("a caller");
-    let db = caller.split(' ').next().unwrap_or_default();
-    format!("[{db}]{words}\r\n").into_bytes()
-}
-
-/// Number of lines of the text below that MONITOR shows.
-const SHOWN_LINES: usize = 21;
-
-const SHOWN: &str = r#"
-    SET k "a \"quoted\" \\ \r\n\t\x00\xff word"
-    set K ""
-    GET k
-    GET
-    NOSUCH
-    SELECT 2
-    SELECT 99
-    INCR k
-    MULTI
-    SET k v
-    EXEC
-    MULTI
-    SET
-    EXEC
-    CONFIG GET port
-    SLOWLOG LEN
-    DEBUG SLEEP 0
-    AUTH secret
-    AUTH name secret
-    HELLO 2 AUTH name secret
-    CLIENT LIST
-    CLIENT ID
-    CLIENT SETNAME me
-    LASTSAVE
-    ROLE
-    INFO nosuch
-    LOLWUT VERSION 9
-    PING end
-"#;
-
-/// Compares the arguments in the slow log, in its order, after the same commands.
-#[test]
-fn the_slow_log_keeps_the_arguments_that_redis_keeps() {
-    let Some(arena) = Arena::open() else { return };
-    let mut pair = arena.pair();
-    pair.call(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
-    pair.call(&["SLOWLOG", "RESET"]);
-    let many: Vec<String> = (0..40).map(|number| format!("key{number}")).collect();
-    pair.call(&["CLIENT", "SETNAME", "me"]);
-    for len in [31, 32, 33, 40] {
-        let args: Vec<&str> = std::iter::once("DEL").chain(many[..len - 1].iter().map(String::as_str)).collect();
-        pair.call(&args);
-    }
-    for len in [127, 128, 129, 1000] {
-        pair.call(&["GET", &"x".repeat(len)]);
-    }
-    for line in LOGGED.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        pair.call(&words(line));
-    }
-    let replies = pair.call(&["SLOWLOG", "GET", "-1"]);
-    let logged = |reply: Option<Vec<u8>>| -> Vec<String> {
-        // The id, the time and the duration are integers; the address is on the line before the name's.
-        let text = show(&reply.expect("a log"));
-        let words = text.split(' ').filter(|word| !word.starts_with(':') && !word.contains("127.0.0.1"));
-        words.filter(|word| !word.contains("redis.sock")).map(str::to_owned).collect()
-    };
-    let lengths =
-        |words: Vec<String>| -> Vec<String> { words.into_iter().filter(|word| !word.starts_with('$')).collect() };
-    assert_eq!(lengths(logged(replies.keylatch)), lengths(logged(replies.redis)));
-}
-
-const LOGGED: &str = "
-    AUTH secret
-    AUTH name secret
-    HELLO 2 AUTH name secret SETNAME me
-    HELLO 2 SETNAME me AUTH name secret
-    CONFIG SET timeout 0 requirepass secret masterauth secret
-    CONFIG SET requirepass \"\"
-    GET
-    NOSUCH
-    MULTI
-    PING
-    EXEC
-    SLOWLOG LEN
-    CONFIG SET slowlog-log-slower-than -1
-    PING
-";

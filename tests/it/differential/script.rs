@@ -80,6 +80,7 @@ fn call(link: &mut Link, args: &[Vec<u8>]) -> Heard {
         (b"HELLO", _) => mask_hello,
         (_, b"ACLLOG") => mask_acl_log,
         (_, b"ACLLIST" | b"ACLGETUSER") => mask_users,
+        (_, b"SLOWLOGGET") => mask_slow_log,
         _ => return heard,
     };
     let masked = |reply: Option<Vec<u8>>| reply.map(|reply| mask(&reply));
@@ -138,6 +139,23 @@ fn mask_acl_log(reply: &[u8]) -> Vec<u8> {
                 lines.next();
             }
             masked.push(MASKED);
+        }
+    }
+    masked.join(&b'\n')
+}
+
+/// Masks the number, the time, the duration and the address of each entry of the slow log.
+fn mask_slow_log(reply: &[u8]) -> Vec<u8> {
+    let (mut masked, mut lines) = (Vec::new(), reply.split(|byte| *byte == b'\n'));
+    while let Some(line) = lines.next() {
+        masked.push(line);
+        if line == b"*6\r" {
+            masked.push(MASKED);
+            let words = lines.by_ref().nth(3).expect("the arguments");
+            let count = String::from_utf8_lossy(words).trim_matches(['*', '\r']).parse::<usize>().expect("a number");
+            masked.push(words);
+            masked.extend(lines.by_ref().take(2 * count));
+            lines.nth(1).expect("an address");
         }
     }
     masked.join(&b'\n')
