@@ -127,17 +127,6 @@ fn resetting_a_connection_lets_it_touch_again() {
 }
 
 #[test]
-fn writes_that_are_refused_for_want_of_replicas_are_counted() {
-    let server = TestServer::start_with(&[("min-replicas-to-write", "2")]);
-    let mut client = server.client();
-    for write in ["SET k v", "DEL k", "FLUSHALL"] {
-        client.expect(&[(write, "-NOREPLICAS Not enough good replicas to write.")]);
-    }
-    client.expect(&[("MULTI", "+OK"), ("GET k", "+QUEUED"), ("EXEC", "*1 $-1")]);
-    assert!(client.call("INFO errorstats").contains("errorstat_NOREPLICAS:count=3 "));
-}
-
-#[test]
 fn the_arguments_of_a_request_are_shown_until_it_is_complete() {
     let server = TestServer::start();
     let (mut client, mut other) = (server.client(), server.client());

@@ -41,34 +41,6 @@ fn calls_are_counted_with_their_time_their_failures_and_their_rejections() {
 }
 
 #[test]
-fn a_failure_inside_exec_is_the_failure_of_the_command_that_failed() {
-    let server = start();
-    let mut client = server.client();
-    let calls = |client: &mut Client, command| {
-        let stat = stat(client, command);
-        stat.split(',').filter(|part| !part.starts_with("usec")).collect::<Vec<_>>().join(" ")
-    };
-    client.call("SET k v");
-    client.call("MULTI");
-    client.call("INCR k");
-    client.call("SET");
-    client.call("EXEC");
-    assert_eq!(calls(&mut client, "incr"), "");
-    assert_eq!(calls(&mut client, "set"), "calls=1 rejected_calls=1 failed_calls=0");
-    assert_eq!(calls(&mut client, "exec"), "calls=1 rejected_calls=0 failed_calls=1");
-    client.call("MULTI");
-    client.call("INCR k");
-    client.call("EXEC");
-    assert_eq!(calls(&mut client, "incr"), "calls=1 rejected_calls=0 failed_calls=1");
-    assert_eq!(calls(&mut client, "exec"), "calls=2 rejected_calls=0 failed_calls=1");
-    client.call("EXEC");
-    assert_eq!(calls(&mut client, "exec"), "calls=3 rejected_calls=0 failed_calls=2");
-    assert_eq!(line(&mut client, "errorstats", "errorstat_EXECABORT").as_deref(), Some("count=1"));
-    assert_eq!(line(&mut client, "errorstats", "errorstat_ERR").as_deref(), Some("count=3"));
-    assert_eq!(client.info("total_error_replies"), "4");
-}
-
-#[test]
 fn exec_takes_as_long_as_all_that_it_carries_out() {
     let server = start();
     let mut client = server.client();

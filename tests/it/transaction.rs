@@ -236,22 +236,6 @@ fn a_transaction_of_ten_thousand_commands_is_carried_out_whole() {
     assert!(reply.starts_with("*10001 :1 :2 :3 ") && reply.contains(" :10000 "), "{}", &reply[..40]);
 }
 
-/// Recorded from Redis 7.0.15: a queued command counts when EXEC executes it, a rejected one never.
-#[test]
-fn commands_are_counted_when_they_are_carried_out() {
-    let server = TestServer::start();
-    let mut client = server.client();
-    let count = |client: &mut crate::harness::Client| -> u64 {
-        client.info("total_commands_processed").parse().expect("a number")
-    };
-    let before = count(&mut client);
-    client.expect(&[("MULTI", "+OK"), ("SET k v", "+QUEUED"), ("GET k", "+QUEUED"), ("EXEC", "*2 +OK $1 v")]);
-    client.call("NOSUCH");
-    client.call("GET");
-    // MULTI, SET, GET, EXEC, and the INFO that returned the previous number.
-    assert_eq!(count(&mut client) - before, 5);
-}
-
 #[test]
 fn an_exec_that_is_refused_leaves_neither_a_queue_nor_watches() {
     let server = TestServer::start();

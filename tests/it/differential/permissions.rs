@@ -414,6 +414,7 @@ const LISTENERS: &str = r#"
 "#;
 
 const REPLICAS: &str = r#"
+    CONFIG RESETSTAT
     SET k v
     MULTI
     SET k w
@@ -438,6 +439,7 @@ const REPLICAS: &str = r#"
     MULTI
     SET k v
     EXEC
+    INFO errorstats
     CONFIG SET min-replicas-max-lag 0
     SET k v
     CONFIG SET min-slaves-max-lag 10

@@ -81,6 +81,7 @@ fn call(link: &mut Link, args: &[Vec<u8>]) -> Heard {
         (_, b"ACLLOG") => mask_acl_log,
         (_, b"ACLLIST" | b"ACLGETUSER") => mask_users,
         (_, b"SLOWLOGGET") => mask_slow_log,
+        (_, b"INFOCOMMANDSTATS" | b"INFOERRORSTATS" | b"INFOSTATS") => mask_counts,
         _ => return heard,
     };
     let masked = |reply: Option<Vec<u8>>| reply.map(|reply| mask(&reply));
@@ -142,6 +143,21 @@ fn mask_acl_log(reply: &[u8]) -> Vec<u8> {
         }
     }
     masked.join(&b'\n')
+}
+
+/// Removes from INFO all but the counts of commands, errors and lookups, which are sorted and have no times.
+fn mask_counts(reply: &[u8]) -> Vec<u8> {
+    const KEPT: [&str; 5] =
+        ["cmdstat_", "errorstat_", "total_error_replies:", "total_commands_processed:", "keyspace_"];
+    let text = String::from_utf8_lossy(reply);
+    let kept = text.lines().filter(|line| KEPT.iter().any(|name| line.starts_with(name)));
+    let untimed = |line: &str| {
+        let parts: Vec<&str> = line.split(',').filter(|part| !part.contains("usec")).collect();
+        parts.join(",").replacen(':', ": ", 1)
+    };
+    let mut counts: Vec<String> = kept.map(untimed).collect();
+    counts.sort();
+    counts.join("\r\n").into_bytes()
 }
 
 /// Masks the number, the time, the duration and the address of each entry of the slow log.
