@@ -397,6 +397,7 @@ impl<'a> Life<'a> {
             _ => {
                 let planned = |life: &mut Self| PlannedFaults {
                     operation: Some(KINDS[life.below(KINDS.len())]),
+                    file: None,
                     after: life.below(4),
                     count: 1 + life.below(2),
                     error: [DiskFailure::Full, DiskFailure::Io][life.below(2)],
@@ -613,7 +614,13 @@ fn what_cannot_be_made_durable_is_served_all_the_same() {
         let (server, _) = start_on(&disk, appendonly);
         Client::connect(server.addr()).expect(&[("SET k v", "+OK"), written]);
         let found = disk.kill();
-        let fails = PlannedFaults { operation: Some(DiskOperation::Sync), after: 0, count: 1, error: DiskFailure::Io };
+        let fails = PlannedFaults {
+            operation: Some(DiskOperation::Sync),
+            file: None,
+            after: 0,
+            count: 1,
+            error: DiskFailure::Io,
+        };
         found.set_faults(DiskFaults { planned: vec![fails], ..DiskFaults::default() });
         let (again, _) = start_on(&found, appendonly);
         Client::connect(again.addr()).expect(&[("GET k", "$1 v")]);

@@ -99,7 +99,8 @@ fn a_single_file_of_former_times_is_taken_over_whenever_the_power_is_cut() {
     for seed in 0..300 {
         let disk = disk(seed);
         write(&disk, Path::new("/data/a.aof"), b"old");
-        let plan = PlannedFaults { operation: None, after: seed as usize % 25, count: 1, error: DiskFailure::Io };
+        let plan =
+            PlannedFaults { operation: None, file: None, after: seed as usize % 25, count: 1, error: DiskFailure::Io };
         disk.set_faults(DiskFaults { planned: vec![plan], ..DiskFaults::default() });
         _ = open(&disk); // it may fail
         let found = disk.power_cut();
@@ -175,7 +176,7 @@ fn whatever_fails_while_a_detached_increment_is_attached_no_file_is_removed_that
         let first = fill(b"one");
         dir.install_base(&dir.temporary_base(), true, first, 1).expect("installed");
         let second = fill(b"two");
-        let plan = PlannedFaults { operation: None, after, count: 1, error: DiskFailure::Io };
+        let plan = PlannedFaults { operation: None, file: None, after, count: 1, error: DiskFailure::Io };
         disk.set_faults(DiskFaults { planned: vec![plan], ..DiskFaults::default() });
         let installed = dir.install_base(&dir.temporary_base(), true, second, 1);
         disk.set_faults(DiskFaults::default());
@@ -228,7 +229,13 @@ fn a_torn_tail_is_kept_before_it_is_cut() {
         disk.sync_dir(Path::new("/data")).expect("synced");
         write(&disk, &file, b"valid torn");
         assert_eq!(cut_tail(&disk, &file, 10, now).expect("nothing to cut"), None);
-        let plan = PlannedFaults { operation: None, after: seed as usize % 12, count: 1, error: DiskFailure::Full };
+        let plan = PlannedFaults {
+            operation: None,
+            file: None,
+            after: seed as usize % 12,
+            count: 1,
+            error: DiskFailure::Full,
+        };
         disk.set_faults(DiskFaults { planned: vec![plan], ..DiskFaults::default() });
         let cut = cut_tail(&disk, &file, 5, now);
         let found = disk.power_cut();

@@ -76,7 +76,7 @@ impl Stepped {
     }
 
     fn fail(&self, operation: DiskOperation, count: usize, error: DiskFailure) {
-        let planned = vec![PlannedFaults { operation: Some(operation), after: 0, count, error }];
+        let planned = vec![PlannedFaults { operation: Some(operation), file: None, after: 0, count, error }];
         self.disk.set_faults(DiskFaults { planned, ..DiskFaults::default() });
     }
 

@@ -56,8 +56,14 @@ fn writes_are_rejected_and_none_waits_for_ever_while_a_lost_file_cannot_be_rewri
     let mut client = Client::connect(server.addr());
     client.expect(&[("SET k 1", "+OK")]);
     // The sync that follows another policy fails, so the file has to be rewritten, and the rewrite fails too.
-    let planned =
-        vec![PlannedFaults { operation: Some(DiskOperation::Sync), after: 0, count: 2, error: DiskFailure::Io }];
+    let fails_once = |file| PlannedFaults {
+        operation: Some(DiskOperation::Sync),
+        file: Some(file),
+        after: 0,
+        count: 1,
+        error: DiskFailure::Io,
+    };
+    let planned = vec![fails_once(".incr.aof"), fails_once(".base")];
     disk.set_faults(DiskFaults { planned, ..DiskFaults::default() });
     client.expect(&[("CONFIG SET appendfsync always", "+OK")]);
     wait_until(|| client.info("aof_last_bgrewrite_status") == "err");
@@ -118,6 +124,7 @@ fn waitaof_is_not_answered_for_a_write_whose_place_the_data_of_a_primary_has_tak
     let (mut client, mut other) = (Client::connect(server.addr()), Client::connect(server.addr()));
     let planned = vec![PlannedFaults {
         operation: Some(DiskOperation::Sync),
+        file: None,
         after: 0,
         count: usize::MAX,
         error: DiskFailure::Io,

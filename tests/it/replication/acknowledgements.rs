@@ -326,6 +326,7 @@ fn a_replica_does_not_acknowledge_what_its_file_does_not_have() {
     client.expect(&[("SET k 1", "+OK"), ("WAIT 1 0", ":1")]);
     let planned = vec![PlannedFaults {
         operation: Some(DiskOperation::Sync),
+        file: None,
         after: 0,
         count: usize::MAX,
         error: DiskFailure::Io,

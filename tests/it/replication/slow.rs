@@ -110,8 +110,13 @@ fn no_file_is_removed_from_which_a_replica_is_still_sent_what_it_lacks() {
     drop(raw);
     fill(&mut client, "a");
     // A rewrite that fails at its end, at the renaming of its file, has begun another file for appending.
-    let planned =
-        vec![PlannedFaults { operation: Some(DiskOperation::Name), after: 1, count: 1, error: DiskFailure::Io }];
+    let planned = vec![PlannedFaults {
+        operation: Some(DiskOperation::Name),
+        file: None,
+        after: 1,
+        count: 1,
+        error: DiskFailure::Io,
+    }];
     disk.set_faults(DiskFaults { planned, ..DiskFaults::default() });
     assert!(client.call("BGREWRITEAOF").starts_with('+'));
     wait_until(|| client.info("aof_last_bgrewrite_status") == "err");

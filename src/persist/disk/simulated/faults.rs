@@ -45,6 +45,8 @@ pub struct DiskFaults {
 pub struct PlannedFaults {
     /// The kind of operation; any if `None`.
     pub operation: Option<DiskOperation>,
+    /// Part of the name of the open file that the operation is on; any operation if `None`.
+    pub file: Option<&'static str>,
     /// Number of operations of the kind that work first.
     pub after: usize,
     /// Number of operations of the kind that fail then.
@@ -73,9 +75,18 @@ impl From<DiskFailure> for io::Error {
 }
 
 impl DiskFaults {
-    /// Fails if the operation is to fail.
-    pub(super) fn check(&mut self, operation: DiskOperation, random: &mut Random) -> io::Result<()> {
-        for planned in self.planned.iter_mut().filter(|plan| plan.operation.is_none_or(|kind| kind == operation)) {
+    /// Fails if the operation is to fail; `file` is the name of the open file that it is on.
+    pub(super) fn check(
+        &mut self,
+        operation: DiskOperation,
+        file: Option<&str>,
+        random: &mut Random,
+    ) -> io::Result<()> {
+        let is_planned = |plan: &&mut PlannedFaults| {
+            plan.operation.is_none_or(|kind| kind == operation)
+                && plan.file.is_none_or(|part| file.is_some_and(|name| name.contains(part)))
+        };
+        for planned in self.planned.iter_mut().filter(is_planned) {
             match planned {
                 PlannedFaults { after: 0, count: 0, .. } => {}
                 PlannedFaults { after: 0, count, error, .. } => {

@@ -212,20 +212,22 @@ impl SimulatedDisk {
 
     /// Runs an operation, unless it is to fail.
     fn run<T>(&self, operation: DiskOperation, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
-        self.run_or(operation, run, |_| {})
+        self.run_or((operation, None), run, |_| {})
     }
 
-    /// Runs an operation, or `fail` if the operation is to fail.
+    /// Runs an operation, perhaps on an open file, or `fail` if the operation is to fail.
     fn run_or<T>(
         &self,
-        operation: DiskOperation,
+        (operation, file): (DiskOperation, Option<usize>),
         run: impl FnOnce(&mut State) -> io::Result<T>,
         fail: impl FnOnce(&mut State),
     ) -> io::Result<T> {
         let mut state = self.0.lock();
         let state = &mut *state;
         state.begin(operation)?;
-        let result = match state.faults.check(operation, &mut state.random) {
+        let path = file.and_then(|number| state.names.files().find(|(_, other)| *other == number));
+        let name = path.map(|(path, _)| path.to_string_lossy().into_owned());
+        let result = match state.faults.check(operation, name.as_deref(), &mut state.random) {
             Ok(()) => run(state),
             Err(error) => {
                 fail(state);
@@ -440,10 +442,17 @@ impl Disk for SimulatedDisk {
     }
 }
 
+impl SimulatedFile {
+    /// Runs an operation on the file, unless it is to fail.
+    fn run<T>(&self, operation: DiskOperation, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        self.disk.run_or((operation, Some(self.number)), run, |_| {})
+    }
+}
+
 impl DiskFile for SimulatedFile {
     fn write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        self.disk.run(DiskOperation::Write, |state| {
+        self.run(DiskOperation::Write, |state| {
             let room = state.room().min(bytes.len() as u64) as usize;
             if room == 0 && !bytes.is_empty() {
                 return Err(DiskFailure::Full.into());
@@ -458,7 +467,7 @@ impl DiskFile for SimulatedFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.disk.run(DiskOperation::Write, |state| {
+        self.run(DiskOperation::Write, |state| {
             state.files[self.number].write(offset as usize, bytes);
             Ok(())
         })
@@ -471,11 +480,12 @@ impl DiskFile for SimulatedFile {
             Ok(())
         };
         self.disk.wait_until_thawed();
-        self.disk.run_or(DiskOperation::Sync, sync, |state| state.files[number].fail_to_sync(&mut state.random))
+        let fail = |state: &mut State| state.files[number].fail_to_sync(&mut state.random);
+        self.disk.run_or((DiskOperation::Sync, Some(number)), sync, fail)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.disk.run(DiskOperation::SetLen, |state| {
+        self.run(DiskOperation::SetLen, |state| {
             state.files[self.number].set_len(len as usize);
             Ok(())
         })

@@ -130,6 +130,7 @@ fn what_a_failed_sync_has_lost_is_not_saved_by_the_next_one_unless_it_is_written
     let fail_once = DiskFaults {
         planned: vec![PlannedFaults {
             operation: Some(DiskOperation::Sync),
+            file: None,
             after: 0,
             count: 1,
             error: DiskFailure::Io,
@@ -197,7 +198,8 @@ fn a_file_is_replaced_whole_or_not_at_all_whenever_the_power_is_cut_or_something
     for seed in 0..SEEDS {
         let disk = disk(seed);
         file(&disk, "file", &old);
-        let plan = PlannedFaults { operation: None, after: seed as usize % 8, count: 1, error: DiskFailure::Full };
+        let plan =
+            PlannedFaults { operation: None, file: None, after: seed as usize % 8, count: 1, error: DiskFailure::Full };
         disk.set_faults(DiskFaults { planned: vec![plan], short_per_thousand: 300, ..DiskFaults::default() });
         let replaced = replace_file(&disk, &path("file"), &new);
         let found = content(&disk.power_cut(), "file").expect("never without a file");
