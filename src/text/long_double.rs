@@ -4,7 +4,6 @@
 //! software: the result is the same on every machine, and the same as Redis'. Scores and geographic coordinates are
 //! plain doubles, see [`double`](crate::text::double).
 
-use num_bigint::BigUint;
 use rustc_apfloat::ieee::X87DoubleExtended;
 use rustc_apfloat::{Float, Round};
 
@@ -69,13 +68,36 @@ pub(crate) fn format(value: LongDouble) -> Vec<u8> {
     // Numbers too small to be normalized are scaled as the smallest normalized ones.
     let scale = exponent.max(1) - EXPONENT_BIAS;
     let mut text = match u32::try_from(scale) {
-        Ok(doublings) => (BigUint::from(significand) << doublings).to_string(),
+        Ok(doublings) => format_integer(significand, doublings),
         Err(_) => format_fraction(significand, scale.unsigned_abs()),
     };
     if value.is_negative() && text != "0" {
         text.insert(0, '-');
     }
     text.into_bytes()
+}
+
+/// Writes a number times two to the power of `doublings` in decimal.
+fn format_integer(significand: u64, mut doublings: u32) -> String {
+    /// Value range of a limb: nine decimal digits.
+    const BASE: u64 = 1_000_000_000;
+    /// Number of doublings at once: a limb and a carry still fit into 64 bits then.
+    const STEP: u32 = 34;
+    let mut limbs = vec![significand % BASE, significand / BASE % BASE, significand / BASE / BASE]; // the lowest first
+    while doublings > 0 {
+        let step = doublings.min(STEP);
+        let mut carry = 0;
+        for limb in &mut limbs {
+            let value = (*limb << step) + carry;
+            (*limb, carry) = (value % BASE, value / BASE);
+        }
+        limbs.extend([carry % BASE, carry / BASE]);
+        limbs.truncate(limbs.iter().rposition(|limb| *limb != 0).map_or(1, |last| last + 1));
+        doublings -= step;
+    }
+    let digits: String = limbs.iter().rev().map(|limb| format!("{limb:09}")).collect();
+    let digits = digits.trim_start_matches('0');
+    if digits.is_empty() { "0".to_owned() } else { digits.to_owned() }
 }
 
 /// Reads digits with at most one point, and an exponent; hexadecimal digits come without their `0x`.
@@ -221,6 +243,27 @@ mod tests {
         "0x1p-99999999999",
         "1\0",
     ];
+
+    #[test]
+    fn large_integers_are_written_exactly() {
+        for number in 0..300_u32 {
+            let (significand, doublings) = (u64::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15), number * 54);
+            let text = format_integer(significand, doublings);
+            for prime in [1_000_000_007, 998_244_353, 4_294_967_291_u128] {
+                let rest =
+                    |text: &str| text.bytes().fold(0, |rest, digit| (rest * 10 + u128::from(digit - b'0')) % prime);
+                let product = (0..doublings).fold(u128::from(significand) % prime, |product, _| product * 2 % prime);
+                assert_eq!(rest(&text), product, "{significand} << {doublings}");
+            }
+            let bits = f64::from(64 - significand.leading_zeros() + doublings);
+            let len = (bits * 2f64.log10()).ceil() as usize;
+            assert!((len - 1..=len).contains(&text.len()), "{significand} << {doublings}: {text}");
+        }
+        assert_eq!(
+            (format_integer(0, 9), format_integer(5, 0), format_integer(1, 70)),
+            ("0".into(), "5".into(), (1u128 << 70).to_string())
+        );
+    }
 
     #[test]
     fn products_are_rounded_up_and_clamped() {
