@@ -96,7 +96,7 @@
 //!   and with a record in the log: a snapshot contains every key, and a load drops none that a log, a replica or a
 //!   primary may still name.
 //! - **Architecture Invariant:** no globals: everything hangs off a `namespace::Namespace`, except for the
-//!   allocators.
+//!   allocators. No thread-local carries anything from one layer to another.
 //! - **Architecture Invariant:** a log record is written while the changed shards are locked, so the log's order is a
 //!   valid sequential order of execution.
 //! - **Architecture Invariant:** the store never keeps a slice of a read buffer.

@@ -109,7 +109,9 @@ pub(super) fn log_outermost(call: &mut Call<'_>) {
             "the changes of {} and what it logs",
             call.name()
         );
-        push_locks(call);
+        if call.view.may_have_changed_locks() {
+            push_locks(call);
+        }
         let (now, shards) = (call.view.now(), call.view.shard_numbers());
         append(call.namespace, call.caller, now, shards.as_deref());
         call.view.forget_changes();

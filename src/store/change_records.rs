@@ -1,12 +1,24 @@
 //! Records of the changes of keys that are not logged yet.
 
-use smallvec::SmallVec;
+use crossbeam_utils::atomic::AtomicCell;
 
 use crate::store::key::Key;
 use crate::time::clock::Deadline;
 
 /// Capacity for names, in bytes, and for records that is kept for the next call.
 const IDLE_CAPACITY_MAX: usize = 16 * 1024;
+
+/// Memory of records for the next hold, so that a logged request does not allocate it anew.
+#[derive(Default)]
+pub(super) struct RecordPool(AtomicCell<Option<Box<RecordList>>>);
+
+impl RecordPool {
+    /// Takes back the memory of records.
+    pub(super) fn recycle(&self, mut records: ChangeRecords) {
+        records.clear();
+        self.0.store(records.0);
+    }
+}
 
 /// Change of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +49,10 @@ pub(crate) struct ChangeRecords(Option<Box<RecordList>>);
 
 #[derive(Debug, Default)]
 struct RecordList {
-    records: SmallVec<[StoredRecord; 2]>,
-    names: SmallVec<[u8; 64]>,
+    records: Vec<StoredRecord>,
+    names: Vec<u8>,
+    /// True if any record may be one of a lock.
+    has_locks: bool,
     /// True if any other keys may have changed, too.
     is_all: bool,
 }
@@ -86,7 +100,9 @@ impl ChangeRecords {
     /// Adds the records of another call.
     pub(super) fn append(&mut self, other: &ChangeRecords) {
         for ChangeRecord { db, key, change, is_lock } in other.iter() {
-            let record = self.make().push(db, key);
+            let list = self.make();
+            list.has_locks |= is_lock;
+            let record = list.push(db, key);
             (record.change, record.is_lock) = (change, is_lock);
         }
         if other.is_all() {
@@ -102,16 +118,24 @@ impl ChangeRecords {
     /// Returns the record at a position.
     pub(super) fn get(&self, position: usize) -> Option<ChangeRecord<'_>> {
         let list = self.0.as_ref()?;
-        let StoredRecord { hash, db, end, change, is_lock } = *list.records.get(position)?;
-        let start = position.checked_sub(1).map_or(0, |before| list.records[before].end);
-        Some(ChangeRecord { db: db as usize, key: Key { bytes: &list.names[start..end], hash }, change, is_lock })
+        let StoredRecord { hash, db, change, is_lock, .. } = *list.records.get(position)?;
+        Some(ChangeRecord { db: db as usize, key: Key { bytes: list.name(position), hash }, change, is_lock })
     }
 
     fn make(&mut self) -> &mut RecordList {
         self.0.get_or_insert_default()
     }
 
+    /// Prepares the addition of records, with memory of a pool.
+    #[inline]
+    pub(super) fn prepare(&mut self, pool: &RecordPool) {
+        if self.0.is_none() {
+            self.0 = Some(pool.0.take().unwrap_or_default());
+        }
+    }
+
     /// Adds a change to the call whose records begin at `first`.
+    #[inline]
     pub(super) fn add(&mut self, first: usize, (db, key): (usize, Key<'_>), change: Change) {
         self.at_end(first, db, key).add(change);
     }
@@ -119,6 +143,23 @@ impl ChangeRecords {
     /// Adds a change of the lock of a key to the call whose records begin at `first`.
     pub(super) fn add_lock(&mut self, first: usize, (db, key): (usize, Key<'_>)) {
         self.at_end(first, db, key).is_lock = true;
+        self.make().has_locks = true;
+    }
+
+    /// Returns true if any record may be one of a lock.
+    pub(super) fn has_locks(&self) -> bool {
+        self.0.as_ref().is_some_and(|list| list.has_locks)
+    }
+
+    /// Removes the records from a position on.
+    #[inline]
+    pub(super) fn truncate(&mut self, len: usize) {
+        if let Some(list) = &mut self.0
+            && len < list.records.len()
+        {
+            list.records.truncate(len);
+            list.names.truncate(list.records.last().map_or(0, |last| last.end));
+        }
     }
 
     /// Adds a change of any keys.
@@ -133,13 +174,12 @@ impl ChangeRecords {
     }
 
     /// Returns the last record if it is one of a key and of the call whose records begin at `first`, or else a new one.
+    #[inline]
     fn at_end(&mut self, first: usize, db: usize, key: Key<'_>) -> &mut StoredRecord {
-        let last = self.len().checked_sub(1).filter(|last| *last >= first);
-        let is_same =
-            |record: ChangeRecord<'_>| record.db == db && record.key.hash == key.hash && record.key.bytes == key.bytes;
-        match last.filter(|last| self.get(*last).is_some_and(is_same)) {
-            Some(last) => &mut self.make().records[last],
-            None => self.make().push(db, key),
+        let list = self.make();
+        match list.records.len().checked_sub(1).filter(|last| *last >= first && list.is_of(*last, db, key)) {
+            Some(last) => &mut list.records[last],
+            None => list.push(db, key),
         }
     }
 
@@ -161,13 +201,25 @@ impl ChangeRecords {
             } else {
                 list.names.clear();
                 list.records.clear();
-                list.is_all = false;
+                (list.has_locks, list.is_all) = (false, false);
             }
         }
     }
 }
 
 impl RecordList {
+    fn name(&self, position: usize) -> &[u8] {
+        let start = position.checked_sub(1).map_or(0, |before| self.records[before].end);
+        &self.names[start..self.records[position].end]
+    }
+
+    #[inline]
+    fn is_of(&self, position: usize, db: usize, key: Key<'_>) -> bool {
+        let record = &self.records[position];
+        record.hash == key.hash && record.db as usize == db && self.name(position) == key.bytes
+    }
+
+    #[inline]
     fn push(&mut self, db: usize, key: Key<'_>) -> &mut StoredRecord {
         self.names.extend_from_slice(key.bytes);
         let (db, end) = (db as u32, self.names.len());
@@ -180,7 +232,6 @@ impl RecordList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::table::Hasher;
 
     fn shown(records: &ChangeRecords) -> Vec<String> {
         let name = |key: Key<'_>| String::from_utf8_lossy(key.bytes).into_owned();
@@ -192,8 +243,7 @@ mod tests {
 
     #[test]
     fn consecutive_changes_of_a_key_by_one_call_are_one_record() {
-        let hasher = Hasher::new();
-        let key = |bytes: &'static [u8]| Key { bytes, hash: std::hash::BuildHasher::hash_one(&hasher, bytes) };
+        let key = |bytes: &'static [u8]| Key { bytes, hash: bytes.len() as u64 };
         let mut records = ChangeRecords::default();
         records.add(0, (0, key(b"a")), Change::Removal);
         records.add(0, (0, key(b"a")), Change::Value);
@@ -222,7 +272,7 @@ mod tests {
         assert!(records.is_all());
         records.clear();
         assert!(records.is_empty() && records.is_used() && !records.is_all());
-        (0..IDLE_CAPACITY_MAX).for_each(|_| records.push(0, key));
+        (0..=IDLE_CAPACITY_MAX).for_each(|_| records.push(0, key));
         records.clear();
         assert!(!records.is_used(), "the memory of a long call is not kept");
     }

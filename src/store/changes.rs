@@ -5,9 +5,10 @@
 //! store in which the call is made ([`HeldRecords`]): a panic that ends the call leaves them there, and a panic that
 //! ends the hold, too, hands them over to be logged later.
 
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
-use crate::store::change_records::{Change, ChangeRecord, ChangeRecords};
+use crate::store::change_records::{Change, ChangeRecord, ChangeRecords, RecordPool};
 use crate::store::cx::Cx;
 use crate::store::event::EventSink;
 use crate::store::key::Key;
@@ -36,10 +37,20 @@ impl<'r> ChangeCx<'r> {
         ChangeCx::new(cx, self.records.as_deref_mut())
     }
 
-    /// Returns the context for changes that are not those of the call: they have records of their own in the log, as
-    /// the deletion of an expired key.
-    pub(super) fn aside(&mut self) -> ChangeCx<'_> {
+    /// Returns the context for changes that do not count as those of the call.
+    pub(super) fn uncounted(&mut self) -> ChangeCx<'_> {
         ChangeCx { cx: self.cx, changes: ChangeSet::default(), records: self.records.as_deref_mut(), first: self.first }
+    }
+
+    /// Makes changes that are not those of the call, because the log has their records at once: the deletion of an
+    /// expired key, for example.
+    pub(super) fn aside<T>(&mut self, act: impl FnOnce(&mut ChangeCx<'_>) -> T) -> T {
+        let len = self.own_records().end;
+        let result = act(&mut self.uncounted());
+        if let Some(records) = &mut self.records {
+            records.truncate(len);
+        }
+        result
     }
 
     /// Begins the next call in the same hold.
@@ -64,8 +75,10 @@ impl<'r> ChangeCx<'r> {
     }
 
     /// Adds a change of a key's value or deadline that is about to be made.
-    pub(super) fn record(&mut self, db: usize, key: Key<'_>, change: Change) {
+    #[inline]
+    pub(super) fn record(&mut self, (db, key): (usize, Key<'_>), change: Change, pool: &RecordPool) {
         if let Some(records) = &mut self.records {
+            records.prepare(pool);
             records.add(self.first, (db, key), change);
         }
     }
@@ -109,6 +122,11 @@ impl<'r> ChangeCx<'r> {
     /// Returns the positions of the records of this call, and of calls nested in it.
     pub(super) fn own_records(&self) -> std::ops::Range<usize> {
         self.first..self.records.as_ref().map_or(0, |records| records.len())
+    }
+
+    /// Returns true if any lock may have changed.
+    pub(super) fn has_lock_records(&self) -> bool {
+        self.records.as_ref().is_some_and(|records| records.has_locks())
     }
 
     /// Returns the record at a position.
@@ -164,18 +182,28 @@ impl ChangeSet {
 /// made and have to be logged.
 pub(super) struct HeldRecords<'a> {
     events: &'a EventSink,
-    records: ChangeRecords,
+    /// Dropped by hand, so that a batch without records has one comparison to make.
+    records: ManuallyDrop<ChangeRecords>,
 }
 
 impl<'a> HeldRecords<'a> {
     #[inline]
     pub(super) fn new(events: &'a EventSink) -> Self {
-        HeldRecords { events, records: ChangeRecords::default() }
+        HeldRecords { events, records: ManuallyDrop::default() }
     }
 
     #[inline]
     pub(super) fn records(&mut self) -> &mut ChangeRecords {
         &mut self.records
+    }
+
+    #[inline(never)]
+    fn drop_records(&mut self) {
+        let records = std::mem::take(&mut *self.records);
+        if std::thread::panicking() {
+            self.events.interrupt(&records);
+        }
+        self.events.record_pool().recycle(records);
     }
 
     /// Returns the context of a call without a view.
@@ -186,10 +214,10 @@ impl<'a> HeldRecords<'a> {
 }
 
 impl Drop for HeldRecords<'_> {
-    #[inline]
+    #[inline(always)] // every batch drops one, and hardly any has records
     fn drop(&mut self) {
-        if self.records.is_used() && std::thread::panicking() {
-            self.events.interrupt(&self.records);
+        if self.records.is_used() {
+            self.drop_records();
         }
     }
 }

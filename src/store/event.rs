@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use crate::store::change_records::ChangeRecords;
+use crate::store::change_records::{ChangeRecords, RecordPool};
 use crate::store::cx::{Cx, Origin};
 use crate::store::held_lock::HeldLock;
 use crate::store::lock::{LossReason, LostLock};
@@ -301,6 +301,7 @@ pub struct EventSink {
     observer: Box<dyn KeyspaceObserver>,
     log: Arc<dyn ChangeLog>,
     interrupted: Mutex<Option<ChangeRecords>>,
+    record_pool: RecordPool,
     /// Hash of the key whose next changes panic half-way, for tests; 0 for none.
     #[cfg(feature = "internals")]
     armed: std::sync::atomic::AtomicU64,
@@ -317,6 +318,7 @@ impl EventSink {
             observer: Box::new(observer),
             log,
             interrupted: Mutex::default(),
+            record_pool: RecordPool::default(),
             #[cfg(feature = "internals")]
             armed: Default::default(),
             #[cfg(feature = "internals")]
@@ -433,6 +435,12 @@ impl EventSink {
         if !changed.is_empty() {
             self.interrupted.lock().get_or_insert_default().append(changed);
         }
+    }
+
+    /// Returns the pool for the records of calls.
+    #[inline]
+    pub(super) fn record_pool(&self) -> &RecordPool {
+        &self.record_pool
     }
 
     /// Takes the changes of calls that have panicked.

@@ -71,12 +71,7 @@ impl GateGuard<'_> {
         cx: &Cx,
         act: impl FnOnce(&mut Shard, &mut ChangeCx<'_>) -> T,
     ) -> Option<T> {
-        self.with_shard_and_records(db, index, |shard, records| {
-            let cx = &mut ChangeCx::new(*cx, Some(records));
-            let result = act(shard, cx);
-            cx.clear_records(); // each change has a record of its own in the log
-            result
-        })
+        self.with_shard_and_records(db, index, |shard, records| act(shard, &mut ChangeCx::new(*cx, Some(records))))
     }
 
     fn with_shard_and_records<T>(

@@ -100,7 +100,6 @@ impl Shard {
             return None;
         }
         let expired = self.catch(care, cx, expire);
-        cx.clear_records(); // each removal has a record of its own in the log
         if expired.is_none() {
             care.skipped.add(key.hash, cx.now);
         }
@@ -249,7 +248,7 @@ impl Shard {
             return false;
         }
         self.count_removed(|removed| removed.evicted += 1);
-        self.keys.delete(key, event::EVICTED, cx);
+        cx.aside(|cx| self.keys.delete(key, event::EVICTED, cx));
         self.keys.report();
         true
     }

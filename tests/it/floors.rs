@@ -180,6 +180,26 @@ fn few_files_know_test_mode() {
     }
 }
 
+/// Files with a thread-local: the executor and what it does between two polls, memory that is used again, and the host
+/// of the running script. The store, dispatch and whatever is between them pass on what they know.
+const WITH_THREAD_LOCALS: &[&str] = &[
+    "src/memory/slab.rs",
+    "src/rdb/lzf.rs",
+    "src/runtime/batched_notify.rs",
+    "src/runtime/executor.rs",
+    "src/script/host.rs",
+];
+
+#[test]
+fn no_thread_local_carries_anything_from_one_layer_to_another() {
+    let has_any = |file: &File| {
+        let is_one = |line: &str| line.contains("thread_local!") || line.contains("#[thread_local]");
+        file.text.lines().map(without_comments_and_strings).any(|line| is_one(&line))
+    };
+    let found: BTreeSet<String> = rust_files("src").into_iter().filter(has_any).map(|file| file.path).collect();
+    assert_eq!(found, WITH_THREAD_LOCALS.iter().map(|path| (*path).to_owned()).collect());
+}
+
 #[test]
 fn only_the_library_the_binary_and_a_few_leaves_lie_at_the_root_of_the_sources() {
     let entries = fs::read_dir(root().join("src")).expect("the sources");

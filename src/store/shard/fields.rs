@@ -92,7 +92,10 @@ impl Keys {
         if !cx.expires_keys() || self.find_undeleted(key).filter(may_expire).is_none() {
             return 0;
         }
-        let cx = &mut cx.aside();
+        cx.aside(|cx| self.take_expired_fields(key, max, cx))
+    }
+
+    fn take_expired_fields(&mut self, key: Key<'_>, max: usize, cx: &mut ChangeCx<'_>) -> usize {
         self.unfinished += 1;
         let Some(entry) = self.lend(key, cx) else { return 0 };
         let before = entry.memory();

@@ -115,15 +115,17 @@ impl Keys {
         if !cx.expires_keys() || self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some() {
             return;
         }
-        let (cx, mut has_any) = (&mut cx.aside(), false);
-        while let Some((until_ms, number)) = self.holders(key).and_then(Holders::first_to_end)
-            && until_ms <= cx.now.mono_ms()
-        {
-            has_any = self.end_holder(key, number, Some(LossReason::Expired), cx).is_some();
-        }
-        if has_any {
-            self.log_lock(key, cx);
-        }
+        cx.aside(|cx| {
+            let mut has_any = false;
+            while let Some((until_ms, number)) = self.holders(key).and_then(Holders::first_to_end)
+                && until_ms <= cx.now.mono_ms()
+            {
+                has_any = self.end_holder(key, number, Some(LossReason::Expired), cx).is_some();
+            }
+            if has_any {
+                self.log_lock(key, cx);
+            }
+        });
     }
 
     /// Returns up to `max_count` locks with a holder, among several, that has ended by `now_ms`, each with its hash.

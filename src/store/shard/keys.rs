@@ -130,7 +130,7 @@ impl Keys {
     fn prepare_change(&mut self, key: Key<'_>, change: Change, cx: &mut ChangeCx<'_>) {
         self.before_remark(key);
         if self.events.is_logged() {
-            cx.record(self.db(), key, change);
+            cx.record((self.db(), key), change, self.events.record_pool());
         }
     }
 

@@ -20,7 +20,7 @@ impl Keys {
             return;
         }
         for bytes in &self.recount(cx) {
-            let delete = AssertUnwindSafe(|| self.delete(self.key(bytes), event::RELEASED, &mut cx.aside()));
+            let delete = AssertUnwindSafe(|| cx.aside(|cx| self.delete(self.key(bytes), event::RELEASED, cx)));
             if catch_unwind(delete).is_err() {
                 self.recount(cx); // an empty collection stays
             }

@@ -27,6 +27,12 @@ impl View<'_> {
         }
     }
 
+    /// Returns true if the call may have changed locks.
+    #[inline]
+    pub(crate) fn may_have_changed_locks(&self) -> bool {
+        self.cx.has_lock_records()
+    }
+
     /// Returns the keys whose locks this call and calls nested in it have changed, each with the number of its
     /// database.
     pub(crate) fn changed_locks(&self) -> Vec<(usize, Box<[u8]>)> {

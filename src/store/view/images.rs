@@ -55,7 +55,7 @@ impl Images<'_, '_> {
     /// call's log record.
     pub(crate) fn restore(&mut self, db: usize, key: Key<'_>, image: Option<&Image>) -> bool {
         let View { access, cx, .. } = &mut *self.0;
-        let cx = &mut cx.aside();
+        let cx = &mut cx.uncounted();
         access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore(key, image, cx))
     }
 
@@ -68,7 +68,7 @@ impl Images<'_, '_> {
         is_connected: impl Fn(&dyn LockHolder) -> bool,
     ) -> bool {
         let View { access, cx, .. } = &mut *self.0;
-        let cx = &mut cx.aside();
+        let cx = &mut cx.uncounted();
         access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore_lock(key, lock, is_connected, cx))
     }
 

@@ -263,3 +263,56 @@ fn a_call_that_panics_leaves_what_its_keys_hold_to_the_log() {
         assert!(logged.contains(part), "{part} in {logged}");
     }
 }
+
+#[test]
+fn what_a_panic_keeps_from_the_log_follows_wherever_the_panic_is_caught() {
+    type Act = fn(&TestServer, &mut Client);
+    let mut cases: Vec<(&str, &str, Act)> = vec![
+        ("a transaction", "SET k v; RPUSH c a", |server, _| {
+            server.client().send(b"MULTI\r\nSET k w\r\nDEL x\r\nRPUSH c b\r\nEXEC\r\n");
+        }),
+        ("a blocked call that the call serves", "", |server, client| {
+            let _blocked = server.block("BLMOVE s c LEFT RIGHT 0");
+            assert_eq!(client.call("RPUSH s x y"), ":2");
+        }),
+        ("a blocked call that a transaction serves", "", |server, client| {
+            let _blocked = server.block("BLMOVE s c LEFT RIGHT 0");
+            call_all(client, "a transaction", "MULTI; RPUSH s x y; EXEC");
+        }),
+        ("the end of a session", "LOCK.ACQUIRE k token PX 5000", |server, client| {
+            client.expect(&[("DEBUG INJECT-PANIC CHANGE", "+OK")]);
+            let mut holder = server.client();
+            assert!(holder.call("LOCK.ACQUIRE c token SESSION").starts_with(':'));
+            client.expect(&[("DEBUG INJECT-PANIC CHANGE c", "+OK")]);
+        }),
+        ("the expiry of a key", "SET c v PX 10; SET k v PX 10", |server, _| server.advance_ms(10)),
+        ("the expiry of a field", "HSETEX c PX 10 FIELDS 1 a 1; HSET c b 1", |server, _| server.advance_ms(10)),
+        ("a read that finds an expired key", "SET c v PX 10", |server, client| {
+            client.call("DEBUG SET-ACTIVE-EXPIRE 0");
+            server.advance_ms(10);
+            server.client().send(b"GET c\r\n");
+            crate::harness::wait_until(|| client.info("caught_panics") == "1");
+            client.call("DEBUG SET-ACTIVE-EXPIRE 1");
+        }),
+    ];
+    if cfg!(feature = "lua") {
+        cases.push(("a script", "SET k v", |server, _| {
+            let script = "redis.call('SET', KEYS[1], 'w', 'PX', 9000) redis.call('INCR', 'c')";
+            server.client().send(&crate::harness::encode(&["EVAL", script, "1", "k"]));
+        }));
+    }
+    for (name, before, act) in cases {
+        let server = start();
+        let mut client = server.client();
+        call_all(&mut client, name, before);
+        client.expect(&[("DEBUG INJECT-PANIC CHANGE c", "+OK")]);
+        act(&server, &mut client);
+        crate::harness::wait_until(|| client.info("caught_panics") != "0");
+        client.expect(&[("DEBUG INJECT-PANIC CHANGE", "+OK")]);
+        crate::harness::wait_until(|| client.info("blocked_clients") == "0");
+        server.advance_ms(120_000); // a sweep logs what the panic has left, and a later one tries again to expire a key
+        let passed_ms = server.server().namespace().clock.now().wall_ms() - super::BEGIN_MS;
+        println!("{name}");
+        assert_replayed(&server, server.take_log(), passed_ms.unsigned_abs());
+    }
+}

@@ -90,7 +90,7 @@ impl Keys {
     /// Deletes an expired key; such a key is invisible, deleted or not.
     #[cold]
     pub(in crate::store) fn expire(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
-        self.delete(key, event::EXPIRED, &mut cx.aside());
+        cx.aside(|cx| self.delete(key, event::EXPIRED, cx));
         self.expired += 1;
     }
 }
