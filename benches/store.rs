@@ -3,7 +3,7 @@
 //!
 //!     cargo bench --bench store
 //!
-//! It takes about 70 s. A cell is the median wall time per request over short, interleaved rounds, all threads together
+//! It takes about two minutes. A cell is the median wall time per request over short, interleaved rounds, all threads together
 //! (two threads at their best halve it), and its ratio to design C. The half of the rounds in which the workers waited
 //! longest for a CPU is left out: other processes disturbed it. `C again`, a second store of the same type, shows the
 //! noise; `a store per worker` gains nearly 2.00x from its second thread, or the two-thread columns cannot be believed.
@@ -117,6 +117,19 @@ trait Design: Send + Sync + 'static {
     type Shard: Shard;
     fn batch(&self, worker: usize, body: impl FnOnce(&Shards<Self::Shard>));
     fn exclusive(&self, keys: &[Key]);
+
+    /// Executes requests, none of which is exclusive, as one batch.
+    fn run(&self, worker: usize, requests: &[Request]) {
+        self.batch(worker, |shards| {
+            for (op, keys) in requests {
+                match op {
+                    Op::Get => keys.iter().for_each(|key| get(&shards[key.shard(shards)].read(), key)),
+                    Op::Set => keys.iter().for_each(|key| put(&mut shards[key.shard(shards)].write(), key)),
+                    Op::Mset | Op::Exclusive => mset(shards, keys),
+                }
+            }
+        });
+    }
 }
 
 /// A: one mutex for everything. With two copies, a private store per worker: the maximum that the machine allows.
@@ -170,6 +183,36 @@ macro_rules! gated {
 gated!(ShardedLock<Shards<Mutex<Map>>>, unwrap_or_else);
 gated!(std::sync::RwLock<Shards<Mutex<Map>>>, unwrap_or_else);
 gated!(RwLock<Shards<Mutex<Map>>>);
+
+/// H: no gate; a batch locks the shards of all its keys, ascending, and keeps them.
+struct Kept(Shards<Mutex<Map>>);
+
+impl Design for Kept {
+    type Shard = Mutex<Map>;
+    fn batch(&self, _: usize, body: impl FnOnce(&Shards<Self::Shard>)) {
+        body(&self.0);
+    }
+    fn exclusive(&self, keys: &[Key]) {
+        let mut guards: Vec<_> = self.0.iter().map(|shard| shard.lock()).collect();
+        keys.iter().for_each(|key| put(&mut guards[key.shard(&self.0)], key));
+    }
+    fn run(&self, _: usize, requests: &[Request]) {
+        let keys = requests.iter().flat_map(|(_, keys)| keys);
+        let mut missing = keys.fold(0u64, |mask, key| mask | 1 << key.shard(&self.0));
+        let mut guards = [const { None }; SHARDS];
+        while missing != 0 {
+            let shard = missing.trailing_zeros() as usize;
+            guards[shard] = Some(self.0[shard].lock());
+            missing &= missing - 1;
+        }
+        for (op, keys) in requests {
+            for key in keys {
+                let Some(map) = &mut guards[key.shard(&self.0)] else { continue };
+                if *op == Op::Get { get(map, key) } else { put(map, key) }
+            }
+        }
+    }
+}
 
 /// F: a lock per worker. An exclusive call takes them all, then (to avoid `unsafe`) the mutexes of its keys.
 struct PerWorker([CachePadded<RwLock<()>>; WORKERS], Shards<Mutex<Map>>);
@@ -230,15 +273,7 @@ fn replay(design: &impl Design, id: usize, script: &[Request], batch: usize, sta
         for run in part.chunks(batch).flat_map(|batch| batch.chunk_by(|a, b| !alone(a) && !alone(b))) {
             match run {
                 [(Op::Exclusive, keys)] => design.exclusive(keys),
-                _ => design.batch(id, |shards| {
-                    for (op, keys) in run {
-                        match op {
-                            Op::Get => keys.iter().for_each(|key| get(&shards[key.shard(shards)].read(), key)),
-                            Op::Set => keys.iter().for_each(|key| put(&mut shards[key.shard(shards)].write(), key)),
-                            Op::Mset | Op::Exclusive => mset(shards, keys),
-                        }
-                    }
-                }),
+                _ => design.run(id, run),
             }
         }
         done += part.len();
@@ -333,13 +368,21 @@ fn main() {
     });
     let global = || CachePadded::new(Mutex::new(filled(SHARDS)));
     add(&mut tables, "A one mutex", Global([global()]));
-    add(&mut tables, "B shard mutex, no gate", Ungated(filled::<Mutex<Map>>(SHARDS)));
     add(&mut tables, "C ShardedLock gate", ShardedLock::new(filled(SHARDS)));
     add(&mut tables, "C again", ShardedLock::new(filled(SHARDS)));
     add(&mut tables, "D std RwLock gate", std::sync::RwLock::new(filled(SHARDS)));
     add(&mut tables, "D parking_lot gate", RwLock::new(filled(SHARDS)));
     add(&mut tables, "E shard RwLock, no gate", Ungated(filled::<RwLock<Map>>(SHARDS)));
     add(&mut tables, "F gate lock per worker", PerWorker(Default::default(), filled(SHARDS)));
+    for (shards, of_a_call, of_a_batch) in [
+        (8, "B with 8 shards", "H kept, 8 shards"),
+        (16, "B with 16 shards", "H kept, 16 shards"),
+        (32, "B with 32 shards", "H kept, 32 shards"),
+        (64, "B with 64 shards", "H kept, 64 shards"),
+    ] {
+        add(&mut tables, of_a_call, Ungated(filled::<Mutex<Map>>(shards)));
+        add(&mut tables, of_a_batch, Kept(filled(shards)));
+    }
     add(&mut tables[..3], "C with 16 shards", ShardedLock::new(filled(16)));
     add(&mut tables[..3], "C with 256 shards", ShardedLock::new(filled(256)));
     add(&mut tables[..1], "a store per worker", Global([global(), global()]));
