@@ -312,7 +312,6 @@ fn what_a_panic_keeps_from_the_log_follows_wherever_the_panic_is_caught() {
         crate::harness::wait_until(|| client.info("blocked_clients") == "0");
         server.advance_ms(120_000); // a sweep logs what the panic has left, and a later one tries again to expire a key
         let passed_ms = server.server().namespace().clock.now().wall_ms() - super::BEGIN_MS;
-        println!("{name}");
         assert_replayed(&server, server.take_log(), passed_ms.unsigned_abs());
     }
 }
