@@ -164,9 +164,11 @@ fn push_request(call: &mut Call<'_>) {
 fn push_values(call: &mut Call<'_>) {
     let Call { view, caller, namespace, .. } = call;
     let now = view.now();
-    view.visit_changes(true, |ChangeRecord { db, key, .. }, _, entry, fence| {
+    view.visit_changes(true, |ChangeRecord { db, key, .. }, entry, fence| {
         let Some(entry) = entry else { return caller.push_effect_in(db, &[b"DEL", key.bytes]) };
-        let Ok(text) = entry.get::<Str>() else { return };
+        let text = entry.get::<Str>();
+        debug_assert!(text.is_ok(), "a command whose values are logged has changed a key that is no string");
+        let Ok(text) = text else { return };
         let deadline = entry.deadline().map(|deadline| LoggedDeadline::of(deadline, namespace, now));
         let mut number = itoa::Buffer::new();
         let mut set: SmallVec<[&[u8]; 5]> = smallvec![&b"SET"[..], key.bytes, text.as_slice()];
@@ -184,11 +186,11 @@ fn push_values(call: &mut Call<'_>) {
 fn push_deadlines(call: &mut Call<'_>) {
     let Call { view, caller, namespace, .. } = call;
     let now = view.now();
-    view.visit_changes(false, |ChangeRecord { db, key, .. }, change, entry, _| {
+    view.visit_changes(false, |ChangeRecord { db, key, change, .. }, entry, _| {
         let deadline = match (change, entry) {
-            (Change::Deadline(deadline), _) => deadline,
-            (Change::Value, Some(entry)) => entry.deadline(),
-            (Change::Value, None) | (Change::Removal, _) => return caller.push_effect_in(db, &[b"DEL", key.bytes]),
+            (Some(Change::Deadline(deadline)), _) => deadline,
+            (_, Some(entry)) => entry.deadline(),
+            (_, None) => return caller.push_effect_in(db, &[b"DEL", key.bytes]),
         };
         match deadline {
             None => caller.push_effect_in(db, &[b"PERSIST", key.bytes]),

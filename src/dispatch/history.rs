@@ -12,7 +12,7 @@ use crate::dispatch::{Call, Env};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::{AllCommandStats, CallTimer};
-use crate::store::{Classes, Cx, GateGuard, LockHolder, Origin, View};
+use crate::store::{Classes, Cx, LockHolder, Origin, View};
 use crate::test_mode::{PreviousState, ScriptTexts, TestMode};
 use crate::time::clock::Now;
 
@@ -29,7 +29,7 @@ pub(super) fn checkpoint(namespace: &Namespace, view: &mut View<'_>) {
 /// does not have to.
 pub(crate) fn checkpoint_if_many_keys(namespace: &Namespace, now: Now) {
     if namespace.test_mode.as_ref().is_some_and(|test_mode| test_mode.recorder.has_many_keys())
-        && let GateGuard::Exclusive(mut exclusive) = namespace.store.lock_exclusive()
+        && let Some(mut exclusive) = namespace.store.try_exclusive()
     {
         checkpoint(namespace, &mut exclusive.view(0, Cx::new(now, Origin::HOST)));
     }

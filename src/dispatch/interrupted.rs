@@ -7,14 +7,14 @@ use crate::namespace::Namespace;
 use crate::persist::Effects;
 use crate::rdb::{self, Compression};
 use crate::store::entry::Entry;
-use crate::store::{ChangeRecords, Cx, GateGuard, Key, Origin, Str, View, lock_text};
+use crate::store::{ChangeRecords, Cx, Key, Origin, Str, View, lock_text};
 use crate::time::clock::Now;
 use crate::types::payload;
 
 /// Logs the keys of calls that have panicked. While a busy script holds the gate, the next sweep does it.
 pub(crate) fn log_interrupted(namespace: &Namespace) {
     let Some(interrupted) = namespace.store.take_interrupted() else { return };
-    let GateGuard::Exclusive(mut exclusive) = namespace.store.lock_exclusive() else {
+    let Some(mut exclusive) = namespace.store.try_exclusive() else {
         return namespace.store.put_back_interrupted(&interrupted);
     };
     let now = namespace.clock.now();

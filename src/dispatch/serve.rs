@@ -185,7 +185,7 @@ pub(super) fn pass_on(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>) {
 
 #[cold]
 fn serve_next(guard: &mut GateGuard<'_>, cx: Cx, env: Env<'_>, grants: &mut Grants) {
-    if matches!(guard, GateGuard::Refused) {
+    if guard.is_refused() {
         return; // nothing is taken from the set that could not be served
     }
     let lock = env.namespace.upkeep.take_unserved();

@@ -199,7 +199,7 @@ impl Mirror {
         // Clients that read several keys see all changes of a revision, or none.
         let is_alone = changes.len() > 1 || record.is_all_cleared || !record.cleared.is_empty();
         let mut hold =
-            if is_alone { GateGuard::Exclusive(namespace.store.exclusive()) } else { namespace.store.hold_patiently() };
+            if is_alone { GateGuard::from(namespace.store.exclusive()) } else { namespace.store.hold_patiently() };
         self.locks.announce(&record.losses, &namespace.store, (step.revision, now));
         self.clear(&mut hold, &record, Cx::new(now, origin));
         let mut view = hold.view(0, &[], Cx::new(now, origin));

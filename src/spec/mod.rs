@@ -194,12 +194,13 @@ pub(crate) type Redact = fn(&mut [&[u8]]);
 pub enum Effect {
     /// The request as it came: in the same state it makes the same change at any time.
     AsIs,
-    /// The present values of the keys that the request writes, as SET or DEL: for a change that depends on the time, on
-    /// chance or on a condition, or a request that older servers do not know.
+    /// The present values of the keys that the call has changed, all of them strings, as SET or DEL: for a change that
+    /// depends on the time, on chance or on a condition, or a request that older servers do not know.
     Values,
     /// The same, except for requests for which the function returns true: these are written as they came.
     ValuesUnless(fn(Request<'_>) -> bool),
-    /// The present deadlines of the request's keys, as PEXPIREAT, PERSIST or DEL.
+    /// The present deadlines of the keys that the call has changed, as PEXPIREAT, PERSIST or DEL. Their values stay, or
+    /// the keys go.
     Deadlines,
     /// The commands that the handler passes to `Call::log`.
     Given,

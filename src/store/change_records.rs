@@ -5,8 +5,10 @@ use crossbeam_utils::atomic::AtomicCell;
 use crate::store::key::Key;
 use crate::time::clock::Deadline;
 
-/// Capacity for names, in bytes, and for records that is kept for the next call.
-const IDLE_CAPACITY_MAX: usize = 16 * 1024;
+/// Capacity for records that is kept for the next call.
+const IDLE_RECORDS_MAX: usize = 256;
+/// Capacity for names, in bytes, that is kept for the next call.
+const IDLE_NAMES_MAX: usize = 16 * 1024;
 
 /// Memory of records for the next hold, so that a logged request does not allocate it anew.
 #[derive(Default)]
@@ -42,8 +44,7 @@ pub(crate) struct ChangeRecord<'r> {
     pub(crate) is_lock: bool,
 }
 
-/// Changes of keys that are not logged yet, in their order; consecutive changes of a key by one call are one record. A
-/// record too many does no harm: what is logged is the present state of its key.
+/// Changes of keys that are not logged yet, in their order; consecutive changes of a key by one call are one record.
 #[derive(Debug, Default)]
 pub(crate) struct ChangeRecords(Option<Box<RecordList>>);
 
@@ -70,7 +71,7 @@ struct StoredRecord {
 impl StoredRecord {
     fn add(&mut self, change: Change) {
         self.change = Some(match (self.change, change) {
-            (Some(Change::Value), Change::Deadline(_)) => Change::Value,
+            (Some(before @ (Change::Value | Change::Removal)), Change::Deadline(_)) => before,
             _ => change,
         });
     }
@@ -183,20 +184,11 @@ impl ChangeRecords {
         }
     }
 
-    /// Notes that the log has a record of the present state of a lock.
-    pub(super) fn forget_lock(&mut self, db: usize, key: &[u8]) {
-        for position in 0..self.len() {
-            if self.get(position).is_some_and(|record| record.is_lock && record.db == db && record.key.bytes == key) {
-                self.make().records[position].is_lock = false;
-            }
-        }
-    }
-
     /// Removes all records.
     #[inline]
     pub(super) fn clear(&mut self) {
         if let Some(list) = &mut self.0 {
-            if list.names.capacity() > IDLE_CAPACITY_MAX || list.records.capacity() > IDLE_CAPACITY_MAX {
+            if list.names.capacity() > IDLE_NAMES_MAX || list.records.capacity() > IDLE_RECORDS_MAX {
                 self.0 = None;
             } else {
                 list.names.clear();
@@ -255,8 +247,6 @@ mod tests {
         // The next call in a transaction has records of its own, or its change would be taken for one of the former.
         records.add(3, (0, key(b"")), Change::Removal);
         assert_eq!(shown(&records)[3..], ["0  Some(Removal) false"]);
-        records.forget_lock(0, b"a");
-        assert_eq!(shown(&records)[0], "0 a Some(Value) false");
     }
 
     #[test]
@@ -272,7 +262,7 @@ mod tests {
         assert!(records.is_all());
         records.clear();
         assert!(records.is_empty() && records.is_used() && !records.is_all());
-        (0..=IDLE_CAPACITY_MAX).for_each(|_| records.push(0, key));
+        (0..=IDLE_RECORDS_MAX).for_each(|_| records.push(0, key));
         records.clear();
         assert!(!records.is_used(), "the memory of a long call is not kept");
     }

@@ -17,8 +17,8 @@ use crate::store::key::Key;
 pub(crate) struct ChangeCx<'r> {
     cx: Cx,
     changes: ChangeSet,
-    /// Records of the hold; `None` where nothing can be changed.
-    records: Option<&'r mut ChangeRecords>,
+    /// Records of the hold.
+    records: &'r mut ChangeRecords,
     /// Number of records that there were when the call began.
     first: usize,
 }
@@ -26,38 +26,35 @@ pub(crate) struct ChangeCx<'r> {
 impl<'r> ChangeCx<'r> {
     /// Creates the context of a new call.
     #[inline]
-    pub(super) fn new(cx: Cx, records: Option<&'r mut ChangeRecords>) -> Self {
-        let first = records.as_ref().map_or(0, |records| records.len());
-        ChangeCx { cx, changes: ChangeSet::default(), records, first }
+    pub(super) fn new(cx: Cx, records: &'r mut ChangeRecords) -> Self {
+        ChangeCx { cx, changes: ChangeSet::default(), first: records.len(), records }
     }
 
     /// Returns the context of a call nested in this one.
     #[inline]
     pub(super) fn nested(&mut self, cx: Cx) -> ChangeCx<'_> {
-        ChangeCx::new(cx, self.records.as_deref_mut())
+        ChangeCx::new(cx, self.records)
     }
 
-    /// Returns the context for changes that do not count as those of the call.
+    /// Returns the context for changes that are recorded, but do not count as those of the call.
     pub(super) fn uncounted(&mut self) -> ChangeCx<'_> {
-        ChangeCx { cx: self.cx, changes: ChangeSet::default(), records: self.records.as_deref_mut(), first: self.first }
+        ChangeCx { cx: self.cx, changes: ChangeSet::default(), records: self.records, first: self.first }
     }
 
-    /// Makes changes that are not those of the call, because the log has their records at once: the deletion of an
-    /// expired key, for example.
+    /// Makes changes that are not those of the call, because they are logged at once: the deletion of an expired key, for
+    /// example. They are recorded only meanwhile.
     pub(super) fn aside<T>(&mut self, act: impl FnOnce(&mut ChangeCx<'_>) -> T) -> T {
-        let len = self.own_records().end;
+        let len = self.records.len();
         let result = act(&mut self.uncounted());
-        if let Some(records) = &mut self.records {
-            records.truncate(len);
-        }
+        self.records.truncate(len);
         result
     }
 
-    /// Begins the next call in the same hold.
+    /// Begins a call: the next one in the same hold, or this one, before which others have taken place.
     #[inline]
     pub(super) fn renew(&mut self) {
         self.changes = ChangeSet::default();
-        self.first = self.records.as_ref().map_or(0, |records| records.len());
+        self.first = self.records.len();
     }
 
     #[inline]
@@ -77,61 +74,49 @@ impl<'r> ChangeCx<'r> {
     /// Adds a change of a key's value or deadline that is about to be made.
     #[inline]
     pub(super) fn record(&mut self, (db, key): (usize, Key<'_>), change: Change, pool: &RecordPool) {
-        if let Some(records) = &mut self.records {
-            records.prepare(pool);
-            records.add(self.first, (db, key), change);
-        }
+        self.records.prepare(pool);
+        self.records.add(self.first, (db, key), change);
     }
 
     /// Adds a change of the lock of a key.
-    pub(super) fn record_lock(&mut self, db: usize, key: Key<'_>) {
-        if let Some(records) = &mut self.records {
-            records.add_lock(self.first, (db, key));
-        }
+    pub(super) fn record_lock(&mut self, (db, key): (usize, Key<'_>), pool: &RecordPool) {
+        self.records.prepare(pool);
+        self.records.add_lock(self.first, (db, key));
     }
 
     /// Adds a change of any keys.
-    pub(super) fn record_all(&mut self) {
-        if let Some(records) = &mut self.records {
-            records.add_all();
-        }
+    pub(super) fn record_all(&mut self, pool: &RecordPool) {
+        self.records.prepare(pool);
+        self.records.add_all();
     }
 
-    /// Notes that the log has a record of the present state of a lock.
-    pub(super) fn forget_lock(&mut self, db: usize, key: &[u8]) {
-        if let Some(records) = &mut self.records {
-            records.forget_lock(db, key);
-        }
-    }
-
-    /// Removes and returns the records of the hold: of this call, and of the calls in which it is nested.
+    /// Removes and returns all records of the hold, of whatever call.
     pub(super) fn take_records(&mut self) -> ChangeRecords {
         self.first = 0;
-        self.records.as_deref_mut().map_or_else(ChangeRecords::default, std::mem::take)
+        std::mem::take(self.records)
     }
 
-    /// Removes the records of the hold, because their changes are logged.
+    /// Removes all records of the hold: the changes of this call are logged, and those before it were.
     #[inline]
     pub(super) fn clear_records(&mut self) {
         self.first = 0;
-        if let Some(records) = &mut self.records {
-            records.clear();
-        }
+        self.records.clear();
     }
 
     /// Returns the positions of the records of this call, and of calls nested in it.
     pub(super) fn own_records(&self) -> std::ops::Range<usize> {
-        self.first..self.records.as_ref().map_or(0, |records| records.len())
+        debug_assert!(self.first <= self.records.len(), "records of this call were removed by another one");
+        self.first..self.records.len()
     }
 
     /// Returns true if any lock may have changed.
     pub(super) fn has_lock_records(&self) -> bool {
-        self.records.as_ref().is_some_and(|records| records.has_locks())
+        self.records.has_locks()
     }
 
     /// Returns the record at a position.
     pub(super) fn record_at(&self, position: usize) -> Option<ChangeRecord<'_>> {
-        self.records.as_ref()?.get(position)
+        self.records.get(position)
     }
 }
 
@@ -209,7 +194,7 @@ impl<'a> HeldRecords<'a> {
     /// Returns the context of a call without a view.
     #[inline]
     pub(super) fn cx(&mut self, cx: Cx) -> ChangeCx<'_> {
-        ChangeCx::new(cx, Some(&mut self.records))
+        ChangeCx::new(cx, &mut self.records)
     }
 }
 

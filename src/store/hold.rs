@@ -11,36 +11,66 @@ use crate::store::key::SHARDS;
 use crate::store::shard::Shard;
 use crate::store::view::View;
 
-/// A shared hold on the gate.
-pub struct SharedHold<'a> {
-    held: HeldRecords<'a>, // first, so that it is dropped before another thread holds the gate
-    pub(super) guard: gate::SharedGuard<'a, Databases>,
-}
-
-/// An exclusive hold on the gate.
-pub struct ExclusiveHold<'a> {
-    held: HeldRecords<'a>, // as in a shared hold
-    pub(super) guard: gate::ExclusiveGuard<'a, Databases>,
-}
-
 /// A hold on the gate, if it could be acquired.
-pub enum GateGuard<'a> {
+pub struct GateGuard<'a> {
+    held: HeldRecords<'a>, // first, so that it is dropped before another thread holds the gate
+    pub(super) gate: HeldGate<'a>,
+}
+
+/// State of the gate for its holder.
+pub(super) enum HeldGate<'a> {
     /// Ordinary calls of other threads run concurrently.
-    Shared(SharedHold<'a>),
+    Shared(gate::SharedGuard<'a, Databases>),
     /// No other call runs.
-    Exclusive(ExclusiveHold<'a>),
+    Exclusive(gate::ExclusiveGuard<'a, Databases>),
     /// Not acquired: a busy script holds the gate.
     Refused,
 }
 
+/// A hold on the gate that no other call shares.
+pub struct ExclusiveHold<'a> {
+    held: HeldRecords<'a>, // as in a guard
+    pub(super) guard: gate::ExclusiveGuard<'a, Databases>,
+}
+
+impl<'a> GateGuard<'a> {
+    #[inline(always)] // as Store::hold
+    pub(super) fn shared(guard: Option<gate::SharedGuard<'a, Databases>>, events: &'a EventSink) -> Self {
+        GateGuard { held: HeldRecords::new(events), gate: guard.map_or(HeldGate::Refused, HeldGate::Shared) }
+    }
+
+    #[inline]
+    pub(super) fn exclusive(guard: Option<gate::ExclusiveGuard<'a, Databases>>, events: &'a EventSink) -> Self {
+        GateGuard { held: HeldRecords::new(events), gate: guard.map_or(HeldGate::Refused, HeldGate::Exclusive) }
+    }
+}
+
 impl GateGuard<'_> {
+    /// Returns true if the gate could not be acquired, because a busy script holds it.
+    #[inline]
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.gate, HeldGate::Refused)
+    }
+
+    /// Returns true if ordinary calls of other threads run concurrently.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.gate, HeldGate::Shared(_))
+    }
+
+    /// Returns true if no other call runs.
+    #[inline]
+    pub(crate) fn is_exclusive(&self) -> bool {
+        matches!(self.gate, HeldGate::Exclusive(_))
+    }
+
     /// Returns true if the gate was contended, so that an earlier reading of the time is stale.
     #[inline]
     pub fn has_waited(&self) -> bool {
-        match self {
-            GateGuard::Shared(shared) => shared.guard.has_waited,
-            GateGuard::Exclusive(exclusive) => exclusive.guard.has_waited,
-            GateGuard::Refused => true,
+        match &self.gate {
+            HeldGate::Shared(guard) => guard.has_waited,
+            HeldGate::Exclusive(guard) => guard.has_waited,
+            HeldGate::Refused => true,
         }
     }
 
@@ -48,12 +78,11 @@ impl GateGuard<'_> {
     /// exclusively.
     #[inline(always)] // a view is long: where it is returned by a call, copying it costs a fortieth of a GET
     pub fn view(&mut self, db: usize, hashes: &[u64], cx: Cx) -> View<'_> {
-        match self {
-            GateGuard::Shared(SharedHold { held, guard }) => {
-                View::locked(&guard.value, db, hashes, ChangeCx::new(cx, Some(held.records())))
-            }
-            GateGuard::Exclusive(exclusive) => exclusive.view(db, cx),
-            GateGuard::Refused => View::closed(cx),
+        let cx = ChangeCx::new(cx, self.held.records());
+        match &mut self.gate {
+            HeldGate::Shared(guard) => View::locked(&guard.value, db, hashes, cx),
+            HeldGate::Exclusive(guard) => View::whole(&mut guard.value, db, cx),
+            HeldGate::Refused => View::closed(cx),
         }
     }
 }
@@ -71,7 +100,7 @@ impl GateGuard<'_> {
         cx: &Cx,
         act: impl FnOnce(&mut Shard, &mut ChangeCx<'_>) -> T,
     ) -> Option<T> {
-        self.with_shard_and_records(db, index, |shard, records| act(shard, &mut ChangeCx::new(*cx, Some(records))))
+        self.with_shard_and_records(db, index, |shard, records| act(shard, &mut ChangeCx::new(*cx, records)))
     }
 
     fn with_shard_and_records<T>(
@@ -80,14 +109,11 @@ impl GateGuard<'_> {
         index: usize,
         act: impl FnOnce(&mut Shard, &mut ChangeRecords) -> T,
     ) -> Option<T> {
-        match self {
-            GateGuard::Shared(SharedHold { held, guard }) => {
-                Some(act(&mut guard.value.at(db).shards.get()?[index].lock(), held.records()))
-            }
-            GateGuard::Exclusive(ExclusiveHold { held, guard }) => {
-                Some(act(guard.value.at_mut(db).shards.get_mut()?[index].get_mut(), held.records()))
-            }
-            GateGuard::Refused => None,
+        let records = self.held.records();
+        match &mut self.gate {
+            HeldGate::Shared(guard) => Some(act(&mut guard.value.at(db).shards.get()?[index].lock(), records)),
+            HeldGate::Exclusive(guard) => Some(act(guard.value.at_mut(db).shards.get_mut()?[index].get_mut(), records)),
+            HeldGate::Refused => None,
         }
     }
 
@@ -109,7 +135,7 @@ impl GateGuard<'_> {
         for db in self.used() {
             for index in 0..SHARDS {
                 self.with_shard_and_records(db, index, |shard, records| {
-                    shard.recover(&mut ChangeCx::new(*cx, Some(records)));
+                    shard.recover(&mut ChangeCx::new(*cx, records));
                 });
             }
         }
@@ -126,18 +152,17 @@ impl GateGuard<'_> {
 
     /// Returns the numbers of the databases that were ever used.
     pub(super) fn used(&self) -> Vec<usize> {
-        match self {
-            GateGuard::Shared(shared) => shared.guard.value.used(),
-            GateGuard::Exclusive(exclusive) => exclusive.guard.value.used(),
-            GateGuard::Refused => Vec::new(),
+        match &self.gate {
+            HeldGate::Shared(guard) => guard.value.used(),
+            HeldGate::Exclusive(guard) => guard.value.used(),
+            HeldGate::Refused => Vec::new(),
         }
     }
 }
 
-impl<'a> SharedHold<'a> {
-    #[inline]
-    pub(super) fn new(guard: gate::SharedGuard<'a, Databases>, events: &'a EventSink) -> Self {
-        SharedHold { held: HeldRecords::new(events), guard }
+impl<'a> From<ExclusiveHold<'a>> for GateGuard<'a> {
+    fn from(ExclusiveHold { held, guard }: ExclusiveHold<'a>) -> Self {
+        GateGuard { held, gate: HeldGate::Exclusive(guard) }
     }
 }
 
@@ -149,6 +174,6 @@ impl<'a> ExclusiveHold<'a> {
 
     /// Opens one database as a whole.
     pub fn view(&mut self, db: usize, cx: Cx) -> View<'_> {
-        View::whole(&mut self.guard.value, db, ChangeCx::new(cx, Some(self.held.records())))
+        View::whole(&mut self.guard.value, db, ChangeCx::new(cx, self.held.records()))
     }
 }

@@ -124,9 +124,14 @@ impl Holders {
         self.sharing = Sharing::Permits { size };
     }
 
-    /// Returns true if the semaphore has become smaller since the last call.
-    pub(crate) fn take_reduced(&mut self) -> bool {
-        std::mem::take(&mut self.is_reduced)
+    /// Returns true if the semaphore has become smaller since [`Holders::forget_reduction`].
+    pub(crate) fn is_reduced(&self) -> bool {
+        self.is_reduced
+    }
+
+    /// Forgets that the semaphore has become smaller.
+    pub(crate) fn forget_reduction(&mut self) {
+        self.is_reduced = false;
     }
 
     /// Returns the size of a semaphore, and the number of its free permits.

@@ -16,7 +16,7 @@ use crate::store::evict::{Eviction, EvictionPolicy, Evictor, forget_retired_fenc
 use crate::store::expire::{NEVER, SweepTimer};
 use crate::store::gate::{self, BusyFlag, Gate};
 use crate::store::generation::Generation;
-use crate::store::hold::{ExclusiveHold, GateGuard, SharedHold};
+use crate::store::hold::{ExclusiveHold, GateGuard};
 use crate::store::key::{Key, SHARDS};
 use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::Reclaimer;
@@ -216,19 +216,18 @@ impl Store {
         if self.threads == 1 && calls >= EXCLUSIVE_CALLS_MIN {
             self.lock_exclusive()
         } else {
-            self.gate
-                .share()
-                .map_or(GateGuard::Refused, |databases| GateGuard::Shared(SharedHold::new(databases, self.events())))
+            GateGuard::shared(self.gate.share(), self.events())
         }
     }
 
     /// Acquires the gate for a call. Waits without limit, also for a script.
     pub(crate) fn hold_patiently(&self) -> GateGuard<'_> {
         loop {
-            match self.hold(1) {
-                GateGuard::Refused => self.gate.busy_flag().wait_until_free(),
-                hold => return hold,
+            let hold = self.hold(1);
+            if !hold.is_refused() {
+                return hold;
             }
+            self.gate.busy_flag().wait_until_free();
         }
     }
 
@@ -278,16 +277,19 @@ impl Store {
 
     /// Acquires the gate exclusively for calls that need the whole store.
     pub fn lock_exclusive(&self) -> GateGuard<'_> {
-        self.gate
-            .exclude()
-            .map_or(GateGuard::Refused, |databases| GateGuard::Exclusive(ExclusiveHold::new(databases, self.events())))
+        GateGuard::exclusive(self.gate.exclude(), self.events())
+    }
+
+    /// Acquires the gate exclusively, as [`Store::exclusive`] does; returns `None` while a busy script holds it.
+    pub(crate) fn try_exclusive(&self) -> Option<ExclusiveHold<'_>> {
+        Some(ExclusiveHold::new(self.gate.exclude()?, self.events()))
     }
 
     /// Acquires the gate exclusively: no other call runs. Waits without limit, also for a script.
     pub fn exclusive(&self) -> ExclusiveHold<'_> {
         loop {
-            match self.gate.exclude() {
-                Some(databases) => return ExclusiveHold::new(databases, self.events()),
+            match self.try_exclusive() {
+                Some(hold) => return hold,
                 None => self.gate.busy_flag().wait_until_free(),
             }
         }

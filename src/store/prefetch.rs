@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 
 use crate::store::entry::Entry;
-use crate::store::hold::GateGuard;
+use crate::store::hold::{GateGuard, HeldGate};
 use crate::store::key::shard_of;
 use crate::store::table::{Table, prefetch};
 use crate::store::value::Value;
@@ -46,19 +46,19 @@ impl GateGuard<'_> {
 
     #[inline]
     fn prefetch_all(&mut self, db: usize, hashes: &[u64]) {
-        match self {
-            GateGuard::Shared(shared) => {
-                let shards = shared.guard.value.at(db).shards();
+        match &mut self.gate {
+            HeldGate::Shared(guard) => {
+                let shards = guard.value.at(db).shards();
                 let shard = |hash| &shards[shard_of(hash)];
                 hashes.iter().for_each(|&hash| shard(hash).lock().keys.table().prefetch_bucket(hash));
                 hashes.iter().for_each(|&hash| shard(hash).lock().keys.table().prefetch_entry(hash));
             }
-            GateGuard::Exclusive(exclusive) => {
-                let shards = exclusive.guard.value.at_mut(db).shards_mut();
+            HeldGate::Exclusive(guard) => {
+                let shards = guard.value.at_mut(db).shards_mut();
                 hashes.iter().for_each(|&hash| shards[shard_of(hash)].get_mut().keys.table().prefetch_bucket(hash));
                 hashes.iter().for_each(|&hash| shards[shard_of(hash)].get_mut().keys.table().prefetch_entry(hash));
             }
-            GateGuard::Refused => {}
+            HeldGate::Refused => {}
         }
     }
 
@@ -78,12 +78,10 @@ impl GateGuard<'_> {
     #[inline]
     fn with_table<R>(&mut self, db: usize, key: u64, read: impl FnOnce(&Table<Entry>) -> R) -> Option<R> {
         let index = shard_of(key);
-        match self {
-            GateGuard::Shared(shared) => Some(read(shared.guard.value.at(db).shards()[index].lock().keys.table())),
-            GateGuard::Exclusive(exclusive) => {
-                Some(read(exclusive.guard.value.at_mut(db).shards_mut()[index].get_mut().keys.table()))
-            }
-            GateGuard::Refused => None,
+        match &mut self.gate {
+            HeldGate::Shared(guard) => Some(read(guard.value.at(db).shards()[index].lock().keys.table())),
+            HeldGate::Exclusive(guard) => Some(read(guard.value.at_mut(db).shards_mut()[index].get_mut().keys.table())),
+            HeldGate::Refused => None,
         }
     }
 }

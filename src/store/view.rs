@@ -94,8 +94,8 @@ impl<'a> View<'a> {
 
     /// Creates a view of nothing, for calls that are allowed while a busy script holds the gate.
     #[cold]
-    pub(super) fn closed(cx: Cx) -> Self {
-        View::of(ShardAccess::Closed, ChangeCx::new(cx, None))
+    pub(super) fn closed(cx: ChangeCx<'a>) -> Self {
+        View::of(ShardAccess::Closed, cx)
     }
 
     #[inline(always)] // as GateGuard::view

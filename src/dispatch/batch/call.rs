@@ -24,7 +24,7 @@ impl BatchRun<'_> {
         let namespace = self.env.namespace;
         let (cx, mut next, mut deferred) = (self.cx(), Next::Done, None);
         let Some(guard) = &mut self.guard else { return next };
-        let is_shared = matches!(guard, GateGuard::Shared(_));
+        let is_shared = guard.is_shared();
         if is_shut(guard, command, hashes) {
             self.guard = None;
             self.reject(client, request, Some(command), &busy(self.env.namespace), out);
@@ -123,7 +123,7 @@ impl BatchRun<'_> {
             return;
         }
         self.read_time();
-        if matches!(self.guard, Some(GateGuard::Exclusive(_))) && !self.env.namespace.store.has_single_worker() {
+        if self.guard.as_ref().is_some_and(GateGuard::is_exclusive) && !self.env.namespace.store.has_single_worker() {
             self.guard = None; // others have waited long enough
             self.yield_gate();
         }
@@ -146,7 +146,7 @@ impl BatchRun<'_> {
 /// served.
 #[inline]
 pub(super) fn is_shut(guard: &GateGuard<'_>, command: &CommandSpec, hashes: &[u64]) -> bool {
-    matches!(guard, GateGuard::Refused) && (command.flags & ALLOW_BUSY == 0 || !hashes.is_empty())
+    guard.is_refused() && (command.flags & ALLOW_BUSY == 0 || !hashes.is_empty())
 }
 
 /// Returns whether a call may write a lock that other clients are queued for. It reads the hashes from the call: a copy
@@ -174,6 +174,7 @@ fn begin_call(call: &mut Call<'_>) -> bool {
         return false;
     }
     hand_over_expired(&mut call.view, call.caller.db, (call.command, request), env);
+    call.view.begin_changes();
     true
 }
 

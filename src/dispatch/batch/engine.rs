@@ -30,7 +30,7 @@ impl BatchRun<'_> {
             return Some(Next::Done);
         }
         let need = need_of(self.env.namespace, client, command, request);
-        if !matches!(need, Need::Nothing) && matches!(self.guard, Some(GateGuard::Refused)) {
+        if !matches!(need, Need::Nothing) && self.guard.as_ref().is_some_and(GateGuard::is_refused) {
             self.reject(client, request, Some(command), &busy(self.env.namespace), out);
             return Some(Next::Done);
         }

@@ -9,7 +9,6 @@ use crate::dispatch::{Continuation, post_call};
 use crate::error::Error;
 use crate::resp::{Output, Reply};
 use crate::spec::WRITE;
-use crate::store::GateGuard;
 
 impl BatchRun<'_> {
     /// Executes the next step of an unfinished command; returns whether it is finished now. The gate is free between
@@ -25,7 +24,7 @@ impl BatchRun<'_> {
         self.guard = None;
         let mut guard = self.env.namespace.store.hold(1);
         self.now = self.env.namespace.clock.now();
-        if matches!(guard, GateGuard::Refused) && !rest.needs_no_keys() {
+        if guard.is_refused() && !rest.needs_no_keys() {
             return false;
         }
         let mut view = guard.view(caller.db, &[], self.cx());

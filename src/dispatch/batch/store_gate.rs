@@ -43,7 +43,7 @@ impl<'n> BatchRun<'n> {
             self.refresh();
         }
         let is_exclusive = locks.is_none() && command.is_exclusive(request);
-        if is_exclusive && !matches!(self.guard, Some(GateGuard::Exclusive(_))) {
+        if is_exclusive && !self.guard.as_ref().is_some_and(GateGuard::is_exclusive) {
             self.guard = None; // the gate is not reentrant
             return self.acquire_gate(Store::lock_exclusive);
         }
@@ -54,7 +54,7 @@ impl<'n> BatchRun<'n> {
     #[cold]
     fn refresh(&mut self) {
         self.read_time();
-        let is_shared = matches!(self.guard, Some(GateGuard::Shared(_)));
+        let is_shared = self.guard.as_ref().is_some_and(GateGuard::is_shared);
         if is_shared && self.env.namespace.store.is_awaited() {
             self.yield_gate();
         }

@@ -7,7 +7,6 @@ use crate::dispatch::{history, post_call};
 use crate::error::Error;
 use crate::resp::Request;
 use crate::spec::{CommandSpec, Group};
-use crate::store::GateGuard;
 use crate::test_mode::{FaultKind, ReceivedCall};
 
 impl BatchRun<'_> {
@@ -17,7 +16,7 @@ impl BatchRun<'_> {
     pub(super) fn make_checkpoint(&mut self) {
         self.guard = None; // the gate is not reentrant
         let cx = self.cx();
-        if let GateGuard::Exclusive(mut exclusive) = self.env.namespace.store.lock_exclusive() {
+        if let Some(mut exclusive) = self.env.namespace.store.try_exclusive() {
             history::checkpoint(self.env.namespace, &mut exclusive.view(0, cx));
         }
         self.read_time();

@@ -1,6 +1,7 @@
 //! Locks with several holders: each holder has its own deadline, and the key has the latest of them.
 
 use crate::store::changes::ChangeCx;
+use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::event::{self, Event, HELD_ON, HELD_UNTIL, HolderEffect};
 use crate::store::expire::NEVER;
@@ -41,13 +42,17 @@ impl Keys {
         cx: &mut ChangeCx<'_>,
         change: impl FnOnce(&mut LockRecord),
     ) {
-        let hash = self.key(token).hash;
-        if let Some(number) = self.holders(key).and_then(|holders| holders.find(hash, token)) {
-            self.change_holders(key, cx, |holders| holders.as_mut().and_then(|holders| holders.change(number, change)));
-        } else if self.lock(key).is_some_and(|record| *record.token == *token) {
-            self.change_lock(key, cx, |record| record.as_mut().map(change));
-        }
-        self.log_lock(key, cx);
+        cx.aside(|cx| {
+            let hash = self.key(token).hash;
+            if let Some(number) = self.holders(key).and_then(|holders| holders.find(hash, token)) {
+                self.change_holders(key, cx, |holders| {
+                    holders.as_mut().and_then(|holders| holders.change(number, change))
+                });
+            } else if self.lock(key).is_some_and(|record| *record.token == *token) {
+                self.change_lock(key, cx, |record| record.as_mut().map(change));
+            }
+            self.log_lock(key, cx);
+        });
     }
 
     /// Removes the holders of a lock and returns them.
@@ -161,7 +166,7 @@ impl Keys {
     }
 
     /// Logs the deadline and the holders of a lock with several holders, where no call has changed it.
-    pub(super) fn log_holders(&self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
+    pub(super) fn log_holders(&self, key: Key<'_>, cx: &Cx) {
         if let Some(entry) = self.find_undeleted(key).filter(|_| self.holders(key).is_some()) {
             let unix_ms = entry.deadline().map(|deadline| deadline.wall_ms(cx.now));
             self.events.log_deadline(self.db(), key.bytes, unix_ms);

@@ -75,7 +75,6 @@ impl Keys {
         if left.is_empty() {
             self.drop_entry(key, cx);
         }
-        cx.forget_lock(self.db(), key.bytes); // the caller logs it if it is to be logged
         over.is_empty()
     }
 

@@ -72,18 +72,17 @@ impl Keys {
             let held = self.held_lock(key);
             self.events.record_lock(self.db(), key.bytes, held);
             if held.is_some() {
-                cx.record_lock(self.db(), key);
+                cx.record_lock((self.db(), key), self.events.record_pool());
             }
         }
     }
 
     /// Logs the state of a lock, where no call has changed it, if the key is a lock and there is a log.
-    pub(super) fn log_lock(&self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
+    pub(super) fn log_lock(&self, key: Key<'_>, cx: &Cx) {
         if self.events.is_logged()
             && let Some(lock) = self.held_lock(key)
         {
             self.events.log_lock(self.db(), key.bytes, &lock_text::encode(lock, cx.now));
-            cx.forget_lock(self.db(), key.bytes);
         }
     }
 
@@ -128,11 +127,13 @@ impl Keys {
     /// Releases a lock as far as it is still bound to the closed connection of a client; logs the change.
     pub(crate) fn end_session_lock(&mut self, key: Key<'_>, client: u64, cx: &mut ChangeCx<'_>) {
         self.peek(key, cx);
-        if self.lock(key).is_some_and(|record| record.is_bound_to(client)) {
-            self.lose_lock(key, LossReason::Session, cx);
-            self.delete(key, event::RELEASED, cx);
-        }
-        self.end_session_holders(key, client, cx);
+        cx.aside(|cx| {
+            if self.lock(key).is_some_and(|record| record.is_bound_to(client)) {
+                self.lose_lock(key, LossReason::Session, cx);
+                self.delete(key, event::RELEASED, cx);
+            }
+            self.end_session_holders(key, client, cx);
+        });
     }
 
     /// Handles the change of a key that may be a lock: the lock is lost unless the key still has its value, and a free
@@ -248,6 +249,10 @@ impl Keys {
         cx: &mut ChangeCx<'_>,
     ) {
         self.peek(key, cx);
+        cx.aside(|cx| self.return_held_lock(key, token, (client, since_us), cx));
+    }
+
+    fn return_held_lock(&mut self, key: Key<'_>, token: &[u8], (client, since_us): (u64, u64), cx: &mut ChangeCx<'_>) {
         // A lock of a cluster may have been acquired before the start of this server, which then counts as its start.
         let acquired_us = |record: &LockRecord| record.since_us.max(0).cast_unsigned();
         let is_it = |record: &LockRecord| record.is_held_by(client, token) && acquired_us(record) >= since_us;

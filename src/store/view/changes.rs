@@ -5,24 +5,26 @@ use crate::store::entry::Entry;
 use crate::store::view::View;
 
 impl View<'_> {
-    /// Calls `visit` for each change of a key by this call, and by calls nested in it, with the key's entry and its
-    /// fence; 0 is none. Only changed values are looked up, or values with a changed deadline, too (`with_deadlines`).
+    /// Calls `visit` for each change of a key's value by this call, and by calls nested in it, with the key's entry and
+    /// its fence; 0 is none. Only changed values are looked up, or values with a changed deadline, too
+    /// (`with_deadlines`).
     pub(crate) fn visit_changes(
         &mut self,
         with_deadlines: bool,
-        mut visit: impl FnMut(ChangeRecord<'_>, Change, Option<&Entry>, i64),
+        mut visit: impl FnMut(ChangeRecord<'_>, Option<&Entry>, i64),
     ) {
         let View { access, cx, .. } = self;
         for record in cx.own_records().filter_map(|position| cx.record_at(position)) {
-            let Some(change) = record.change else { continue };
-            let is_read = match change {
-                Change::Value => true,
-                Change::Deadline(_) => with_deadlines,
-                Change::Removal => false,
+            let is_read = match record.change {
+                Some(Change::Value) => true,
+                Some(Change::Deadline(_)) => with_deadlines,
+                Some(Change::Removal) => false,
+                None => continue,
             };
             access.with_any(record.db, record.key, |shard| {
                 let entry = if is_read { shard.keys.unexpired(record.key, cx) } else { None };
-                visit(record, change, entry, shard.keys.fence(record.key));
+                let fence = entry.map_or(0, |_| shard.keys.fence(record.key));
+                visit(record, entry, fence);
             });
         }
     }
@@ -44,12 +46,17 @@ impl View<'_> {
         locks
     }
 
-    /// Takes the changes that are not logged yet, so that the caller logs them.
+    /// Begins the changes of this call: those before it, by others in this view, are logged.
+    pub(crate) fn begin_changes(&mut self) {
+        self.cx.renew();
+    }
+
+    /// Takes all changes of the hold that are not logged yet, so that the caller logs them.
     pub(crate) fn take_changes(&mut self) -> ChangeRecords {
         self.cx.take_records()
     }
 
-    /// Forgets the changes that were not logged yet: they are now.
+    /// Forgets all changes of the hold: they are logged.
     pub(crate) fn forget_changes(&mut self) {
         self.cx.clear_records();
     }

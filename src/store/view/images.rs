@@ -59,7 +59,8 @@ impl Images<'_, '_> {
         access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore(key, image, cx))
     }
 
-    /// Restores the lock of a key of any database; returns true if all holders were restored.
+    /// Restores the lock of a key of any database; returns true if all holders were restored. The caller logs the lock
+    /// if it is to be logged.
     pub(crate) fn restore_lock(
         &mut self,
         db: usize,
@@ -68,8 +69,10 @@ impl Images<'_, '_> {
         is_connected: impl Fn(&dyn LockHolder) -> bool,
     ) -> bool {
         let View { access, cx, .. } = &mut *self.0;
-        let cx = &mut cx.uncounted();
-        access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore_lock(key, lock, is_connected, cx))
+        cx.aside(|cx| {
+            access
+                .with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore_lock(key, lock, is_connected, cx))
+        })
     }
 
     /// Raises the flags of the watchers of existing keys; to be called before and after keys are restored.

@@ -55,10 +55,11 @@ impl<'v> Locks<'v, '_> {
     /// Returns the clients queued for more permits than a semaphore has, if it has become smaller since the last call.
     pub(crate) fn take_excessive(&mut self, key: Key<'_>) -> Vec<LockWaiter> {
         let (keys, cx) = self.0.keys(key);
-        let Some((size, _)) = keys.holders(key).and_then(Holders::permits) else { return Vec::new() };
-        if !keys.change_holders(key, cx, |holders| holders.as_mut().is_some_and(|holders| holders.take_reduced())) {
+        let Some((size, _)) = keys.holders(key).filter(|holders| holders.is_reduced()).and_then(Holders::permits)
+        else {
             return Vec::new();
-        }
+        };
+        keys.change_holders(key, cx, |holders| holders.iter_mut().for_each(|holders| holders.forget_reduction()));
         let is_excessive =
             |waiter: &&LockWaiter| matches!(waiter.mode, LockMode::Permits { count, .. } if count > size);
         keys.lock_queue(key).into_iter().flatten().filter(is_excessive).copied().collect()

@@ -315,3 +315,23 @@ fn what_a_panic_keeps_from_the_log_follows_wherever_the_panic_is_caught() {
         assert_replayed(&server, server.take_log(), passed_ms.unsigned_abs());
     }
 }
+
+#[test]
+fn a_write_before_which_an_expired_lock_was_handed_over_is_logged_after_the_lock() {
+    for write in ["GETSET l other", "EXPIRE l 5", "SET l other PX 9000", "LOCK.RELEASE l q", "DELEX l", "SET l x NX"] {
+        let server = start();
+        let mut client = server.client();
+        call_all(&mut client, write, "DEBUG SET-ACTIVE-EXPIRE 0; LOCK.ACQUIRE l t PX 100");
+        let acquire = "LOCK.ACQUIRE s a PX 600000 PERMITS 1 OF 2; LOCK.ACQUIRE s b PX 600000 PERMITS 1 OF 2";
+        call_all(&mut client, write, acquire);
+        let _for_permits = server.block("LOCK.ACQUIRE s c PX 600000 BLOCK 0 PERMITS 2");
+        let mut next = server.block("LOCK.ACQUIRE l q PX 600000 BLOCK 0");
+        server.advance_ms(200);
+        // In one batch: what the first call does to the queue for permits is no change of the second.
+        client.send(format!("LOCK.RELEASE s a\r\n{write}\r\n").as_bytes());
+        assert_eq!(client.reply(), ":1");
+        client.reply();
+        assert!(next.reply().starts_with(':'));
+        assert_replayed(&server, server.take_log(), 200);
+    }
+}

@@ -62,7 +62,7 @@ impl Keys {
         self.lose_all_locks(loss, cx);
         cx.changes_mut().add();
         if self.events.is_logged() {
-            cx.record_all();
+            cx.record_all(self.events.record_pool());
         }
     }
 
