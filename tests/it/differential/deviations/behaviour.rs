@@ -156,6 +156,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Configuration
     (General(Configuration), "names and values", "those of 7.0", "those of 8.4; names and values of Valkey or later Redis are accepted and shown by `CONFIG GET` of the exact name", "configuration files of either load"),
+    (Setting("proto-max-bulk-len"), "requests in the same write as the CONFIG SET that changes it, and behind it", "are read with the new limit", "are read with the former one", "what arrives together is decoded before the first request is executed"),
     (Setting("notify-keyspace-events"), "the classes `o` and `c`", "unknown", "publish `overwritten` and `type_changed`", "as Redis 8.2"),
     (Setting("extended-redis-compatibility"), "a setting of Valkey", "does not exist", "`yes`; with `no`, names and errors of Valkey 8.1: `server valkey`, `version 8.1.0` in `HELLO`; `server_name`, `valkey_version`, `server_mode` in `INFO`; `NOSUB`; `BITCOUNT` with a start alone; `ZSCAN NOSCORES`; `MULTI` and `WATCH` discard the transaction they are in; `server.` in errors of scripts; `Valkey is busy`; `Invalid primary port`; `redis_version` stays 8.4.0", "a drop-in for Valkey's clients"),
     (Setting("fence-memory-ms"), "a setting of keylatch", "does not exist", "300000: how long a fence is remembered after its key is gone", "a late write must not create the key again"),
