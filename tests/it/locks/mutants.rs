@@ -7,7 +7,7 @@ use std::fs;
 use crate::tidy::root;
 
 /// Lists, with the minimum number of mutants of each.
-const LISTS: [(&str, usize); 3] = [("locks", 25), ("safety", 78), ("helpers", 8)];
+const LISTS: [(&str, usize); 3] = [("locks", 25), ("safety", 77), ("helpers", 8)];
 
 /// Change of a file: its path, a text, and its replacement.
 type Change = (String, Vec<String>, Vec<String>);

@@ -279,6 +279,11 @@ fn what_a_panic_keeps_from_the_log_follows_wherever_the_panic_is_caught() {
             let _blocked = server.block("BLMOVE s c LEFT RIGHT 0");
             call_all(client, "a transaction", "MULTI; RPUSH s x y; EXEC");
         }),
+        ("a blocked call for a lock that has expired", "LOCK.ACQUIRE c one PX 100", |server, client| {
+            let _blocked = server.block("LOCK.ACQUIRE c two PX 600000 BLOCK 0");
+            client.expect(&[("DEBUG INJECT-PANIC CHANGE", "+OK"), ("DEBUG INJECT-PANIC CREATION c", "+OK")]);
+            server.advance_ms(100);
+        }),
         ("the end of a session", "LOCK.ACQUIRE k token PX 5000", |server, client| {
             client.expect(&[("DEBUG INJECT-PANIC CHANGE", "+OK")]);
             let mut holder = server.client();
