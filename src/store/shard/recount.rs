@@ -23,6 +23,7 @@ impl Keys {
             let delete = AssertUnwindSafe(|| cx.aside(|cx| self.delete(self.key(bytes), event::RELEASED, cx)));
             if catch_unwind(delete).is_err() {
                 self.recount(cx); // an empty collection stays
+                self.events.interrupt(&cx.take_records());
             }
         }
         self.unfinished = 0;
