@@ -200,3 +200,12 @@ fn a_large_value_is_not_changed_by_what_shares_it() {
         assert_eq!(client.call(&format!("GETRANGE {key} {range}")), ends);
     }
 }
+
+#[test]
+fn a_password_in_the_same_write_admits_a_long_string_after_it() {
+    let server = TestServer::start_with(&[("requirepass", "secret")]);
+    let mut client = server.client();
+    let big = "x".repeat(50_000);
+    client.send(&[encode(&["AUTH", "secret"]), encode(&["SET", "k", &big]), encode(&["STRLEN", "k"])].concat());
+    assert_eq!((client.reply(), client.reply(), client.reply()), ("+OK".into(), "+OK".into(), ":50000".into()));
+}
