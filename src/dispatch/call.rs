@@ -45,6 +45,8 @@ pub struct Call<'a> {
     pub timer: &'a CallTimer<'a>,
     /// Tick counter when the time of this call was read; 0 if the time is that of another call.
     read_at: u64,
+    /// True if the call has done nothing, and is to be made again with the whole store locked.
+    pub(super) needs_whole_store: bool,
     pub(super) mode: CallMode<'a>,
 }
 
@@ -127,7 +129,21 @@ impl<'a> Call<'a> {
     ) -> Self {
         let Env { namespace, handlers, config, timer } = env;
         let (args, reply) = (Args::new(request, command.name_args, hashes), Reply::new(out, caller.protocol));
-        Call { args, view, reply, caller, namespace, handlers, config, command, timer, read_at: 0, mode }
+        let (read_at, needs_whole_store) = (0, false);
+        Call {
+            args,
+            view,
+            reply,
+            caller,
+            namespace,
+            handlers,
+            config,
+            command,
+            timer,
+            read_at,
+            needs_whole_store,
+            mode,
+        }
     }
 
     /// Turns it into the call of another request of the same command. The view has moved on to that request's keys.
@@ -282,15 +298,10 @@ impl Call<'_> {
     /// Puts the call off: it is made again with the whole store locked. It must have changed nothing and not have
     /// replied. For calls that may block.
     pub(crate) fn retry_exclusive(&mut self) {
-        if let Some(next) = self.mode.next() {
-            *next = Next::Exclusively;
+        if self.mode.next().is_some() {
+            self.needs_whole_store = true;
             self.timer.report_next();
         }
-    }
-
-    /// Returns whether the call was put off, see [`Call::retry_exclusive`].
-    pub(super) fn is_retried_exclusive(&self) -> bool {
-        matches!(self.mode, CallMode::Client { next: Next::Exclusively, .. })
     }
 
     /// Returns whether the call was blocked on keys, and is executed again because one of them has changed.
@@ -442,8 +453,6 @@ pub(crate) enum Next {
     /// Write the reply when an engine has reported that it carries out no more calls admitted under the former
     /// admission state.
     Settle(oneshot::Receiver<()>),
-    /// Make the call again with the whole store locked: it has changed nothing, and has not replied.
-    Exclusively,
     /// None: a blocked call was repeated and stays blocked. It is repeated again at a monotonic time at the latest.
     StayBlocked { retry_at_ms: u64 },
     /// Continue the command, whose reply is not written yet.

@@ -21,11 +21,11 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
     let config = call.namespace.settings.current();
     let (flags, us) = (call.command.command.flags, ns / 1000);
     let is_blocked = call.caller.info.flags.is_blocked();
-    if is_blocked || call.is_retried_exclusive() {
+    if is_blocked || call.needs_whole_store {
         call.timer.take_back(call.command, ns);
         call.caller.commands -= 1;
     }
-    if call.is_retried_exclusive() {
+    if call.needs_whole_store {
         return; // it is recorded when it is made again
     }
     // A read-only script itself has read nothing; the reads of its commands are recorded when these end.

@@ -352,12 +352,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Completes a request after its handler; returns whether the client is still connected.
     async fn finish(&mut self, next: Next) -> io::Result<bool> {
         match next {
-            Next::Done
-            | Next::EndBatch
-            | Next::Again
-            | Next::Exclusively
-            | Next::Settle(_)
-            | Next::StayBlocked { .. } => Ok(true),
+            Next::Done | Next::EndBatch | Next::Again | Next::Settle(_) | Next::StayBlocked { .. } => Ok(true),
             Next::Retry => match self.namespace.restrictions.pause.in_force(self.namespace.clock.now()) {
                 Some((_, until_ms)) => {
                     let info = &self.client.caller.info;

@@ -40,6 +40,14 @@ pub(crate) struct Databases {
     services: Services,
 }
 
+/// All databases, by the hold on the gate.
+pub(super) enum WholeStore<'a> {
+    /// Other calls run concurrently: each shard is locked while it is used.
+    Shared(&'a Databases),
+    /// No other call runs.
+    Exclusive(&'a mut Databases),
+}
+
 type Far = [Link; LISTS];
 
 type Link = OnceLock<Box<Node>>;
@@ -179,6 +187,72 @@ impl Databases {
         for db in used {
             let (shards, others) = (self.at_mut(db).shards_mut().iter_mut(), other.at_mut(db).shards_mut().iter_mut());
             shards.zip(others).for_each(|(shard, other)| swap(shard.get_mut(), other.get_mut()));
+        }
+    }
+}
+
+impl WholeStore<'_> {
+    /// Calls `act` with a shard.
+    pub(super) fn with_shard<T>(&mut self, db: usize, index: usize, act: impl FnOnce(&mut Shard) -> T) -> T {
+        match self {
+            WholeStore::Shared(databases) => act(&mut databases.at(db).shards()[index].lock()),
+            WholeStore::Exclusive(databases) => act(databases.at_mut(db).shard_mut(index)),
+        }
+    }
+
+    /// Calls `act` with a shard, unless its database was never used.
+    pub(super) fn with_used_shard<T>(
+        &mut self,
+        db: usize,
+        index: usize,
+        act: impl FnOnce(&mut Shard) -> T,
+    ) -> Option<T> {
+        match self {
+            WholeStore::Shared(databases) => Some(act(&mut databases.at(db).shards.get()?[index].lock())),
+            WholeStore::Exclusive(databases) => Some(act(databases.at_mut(db).shards.get_mut()?[index].get_mut())),
+        }
+    }
+
+    /// Calls `act` with every shard of the databases that were ever used.
+    pub(super) fn each_shard(&mut self, act: impl FnMut(&mut Shard)) {
+        match self {
+            WholeStore::Shared(databases) => databases.each_shard(act),
+            WholeStore::Exclusive(databases) => databases.each_shard_mut(act),
+        }
+    }
+
+    /// Calls `act` with each hash and its shard.
+    #[inline]
+    pub(super) fn each_of(&mut self, db: usize, hashes: &[u64], mut act: impl FnMut(u64, &mut Shard)) {
+        match self {
+            WholeStore::Shared(databases) => {
+                let shards = databases.at(db).shards();
+                hashes.iter().for_each(|&hash| act(hash, &mut shards[shard_of(hash)].lock()));
+            }
+            WholeStore::Exclusive(databases) => {
+                let shards = databases.at_mut(db).shards_mut();
+                hashes.iter().for_each(|&hash| act(hash, shards[shard_of(hash)].get_mut()));
+            }
+        }
+    }
+
+    /// Returns the numbers of the databases that were ever used, in ascending order.
+    pub(super) fn used(&self) -> Vec<usize> {
+        match self {
+            WholeStore::Shared(databases) => databases.used(),
+            WholeStore::Exclusive(databases) => databases.used(),
+        }
+    }
+
+    /// Returns true if no other call runs.
+    pub(super) fn is_exclusive(&self) -> bool {
+        matches!(self, WholeStore::Exclusive(_))
+    }
+
+    pub(super) fn lend(&mut self) -> WholeStore<'_> {
+        match self {
+            WholeStore::Shared(databases) => WholeStore::Shared(databases),
+            WholeStore::Exclusive(databases) => WholeStore::Exclusive(databases),
         }
     }
 }

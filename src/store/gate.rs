@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
 use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 use parking_lot::{Condvar, Mutex};
 
+use crate::store::generation::Generation;
+
 const FREE: u8 = 0;
 const TAKEN: u8 = 1;
 /// Taken by a holder that will hold the lock for long.
@@ -24,6 +26,8 @@ const OCCUPIED: u8 = 2;
 pub(super) struct Gate<T> {
     lock: ShardedLock<T>,
     busy_flag: Arc<BusyFlag>,
+    /// Generation of the admission state, read after each acquisition of the lock.
+    pub(super) generation: Generation,
 }
 
 /// Shared access to the value.
@@ -61,7 +65,7 @@ struct Taken<'a>(&'a BusyFlag);
 
 impl<T> Gate<T> {
     pub(super) fn new(value: T) -> Self {
-        Gate { lock: ShardedLock::new(value), busy_flag: Arc::default() }
+        Gate { lock: ShardedLock::new(value), busy_flag: Arc::default(), generation: Generation::first() }
     }
 
     /// Returns true if a thread waits for exclusive access while the caller has shared access.

@@ -3,7 +3,7 @@
 use crate::store::change_records::ChangeRecords;
 use crate::store::changes::{ChangeCx, HeldRecords};
 use crate::store::cx::Cx;
-use crate::store::databases::Databases;
+use crate::store::databases::{Databases, WholeStore};
 use crate::store::event::EventSink;
 use crate::store::gate;
 use crate::store::interest::ReadyKeys;
@@ -25,6 +25,18 @@ pub(super) enum HeldGate<'a> {
     Exclusive(gate::ExclusiveGuard<'a, Databases>),
     /// Not acquired: a busy script holds the gate.
     Refused,
+}
+
+impl HeldGate<'_> {
+    /// Returns all databases; `None` if the gate could not be acquired.
+    #[inline]
+    pub(super) fn whole(&mut self) -> Option<WholeStore<'_>> {
+        match self {
+            HeldGate::Shared(guard) => Some(WholeStore::Shared(&guard.value)),
+            HeldGate::Exclusive(guard) => Some(WholeStore::Exclusive(&mut guard.value)),
+            HeldGate::Refused => None,
+        }
+    }
 }
 
 /// A hold on the gate that no other call shares.
@@ -110,11 +122,7 @@ impl GateGuard<'_> {
         act: impl FnOnce(&mut Shard, &mut ChangeRecords) -> T,
     ) -> Option<T> {
         let records = self.held.records();
-        match &mut self.gate {
-            HeldGate::Shared(guard) => Some(act(&mut guard.value.at(db).shards.get()?[index].lock(), records)),
-            HeldGate::Exclusive(guard) => Some(act(guard.value.at_mut(db).shards.get_mut()?[index].get_mut(), records)),
-            HeldGate::Refused => None,
-        }
+        self.gate.whole()?.with_used_shard(db, index, |shard| act(shard, records))
     }
 
     /// Takes the changed keys with blocked clients of all shards, each with the number of its database, in the order of
@@ -151,12 +159,8 @@ impl GateGuard<'_> {
     }
 
     /// Returns the numbers of the databases that were ever used.
-    pub(super) fn used(&self) -> Vec<usize> {
-        match &self.gate {
-            HeldGate::Shared(guard) => guard.value.used(),
-            HeldGate::Exclusive(guard) => guard.value.used(),
-            HeldGate::Refused => Vec::new(),
-        }
+    pub(super) fn used(&mut self) -> Vec<usize> {
+        self.gate.whole().map_or_else(Vec::new, |store| store.used())
     }
 }
 

@@ -15,7 +15,6 @@ use crate::store::event::EventSink;
 use crate::store::evict::{Eviction, EvictionPolicy, Evictor, forget_retired_fences};
 use crate::store::expire::{NEVER, SweepTimer};
 use crate::store::gate::{self, BusyFlag, Gate};
-use crate::store::generation::Generation;
 use crate::store::hold::{ExclusiveHold, GateGuard};
 use crate::store::key::{Key, SHARDS};
 use crate::store::memory_account::MemoryAccount;
@@ -40,8 +39,6 @@ const SWEEP_RETRY_MS: u64 = 20;
 /// All databases of one namespace.
 pub struct Store {
     gate: Gate<Databases>,
-    /// Generation of the admission state, see `generation.rs`.
-    generation: Generation,
     services: Services,
     /// Number of databases that exist from the beginning.
     databases: usize,
@@ -110,7 +107,6 @@ impl Store {
         let gate = Gate::new(Databases::new(databases, far_count.clone(), &services));
         Store {
             gate,
-            generation: Generation::first(),
             services,
             databases,
             is_unlimited,
@@ -250,13 +246,13 @@ impl Store {
     /// if it has changed.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
-        self.generation.present()
+        self.gate.generation.present()
     }
 
     /// Begins a new generation: the admission state has changed. The reply must wait for [`Store::pass_barrier`], which
     /// the end of a control call does.
     pub(crate) fn renew_generation(&self) {
-        self.generation.renew();
+        self.gate.generation.renew();
     }
 
     /// Waits for the end of the calls that were admitted by the former state; the caller does not hold the gate. While

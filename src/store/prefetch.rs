@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 
 use crate::store::entry::Entry;
-use crate::store::hold::{GateGuard, HeldGate};
+use crate::store::hold::GateGuard;
 use crate::store::key::shard_of;
 use crate::store::table::{Table, prefetch};
 use crate::store::value::Value;
@@ -46,20 +46,9 @@ impl GateGuard<'_> {
 
     #[inline]
     fn prefetch_all(&mut self, db: usize, hashes: &[u64]) {
-        match &mut self.gate {
-            HeldGate::Shared(guard) => {
-                let shards = guard.value.at(db).shards();
-                let shard = |hash| &shards[shard_of(hash)];
-                hashes.iter().for_each(|&hash| shard(hash).lock().keys.table().prefetch_bucket(hash));
-                hashes.iter().for_each(|&hash| shard(hash).lock().keys.table().prefetch_entry(hash));
-            }
-            HeldGate::Exclusive(guard) => {
-                let shards = guard.value.at_mut(db).shards_mut();
-                hashes.iter().for_each(|&hash| shards[shard_of(hash)].get_mut().keys.table().prefetch_bucket(hash));
-                hashes.iter().for_each(|&hash| shards[shard_of(hash)].get_mut().keys.table().prefetch_entry(hash));
-            }
-            HeldGate::Refused => {}
-        }
+        let Some(mut store) = self.gate.whole() else { return };
+        store.each_of(db, hashes, |hash, shard| shard.keys.table().prefetch_bucket(hash));
+        store.each_of(db, hashes, |hash, shard| shard.keys.table().prefetch_entry(hash));
     }
 
     /// Prefetches the memory accessed by look-ups of elements, if their collections are large; the keys should have
@@ -77,12 +66,7 @@ impl GateGuard<'_> {
 
     #[inline]
     fn with_table<R>(&mut self, db: usize, key: u64, read: impl FnOnce(&Table<Entry>) -> R) -> Option<R> {
-        let index = shard_of(key);
-        match &mut self.gate {
-            HeldGate::Shared(guard) => Some(read(guard.value.at(db).shards()[index].lock().keys.table())),
-            HeldGate::Exclusive(guard) => Some(read(guard.value.at_mut(db).shards_mut()[index].get_mut().keys.table())),
-            HeldGate::Refused => None,
-        }
+        Some(self.gate.whole()?.with_shard(db, shard_of(key), |shard| read(shard.keys.table())))
     }
 }
 

@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 
 use crate::store::changes::{ChangeCx, ChangeSet};
 use crate::store::cx::{Cx, Lookup};
-use crate::store::databases::Databases;
+use crate::store::databases::{Databases, WholeStore};
 use crate::store::entry::Entry;
 use crate::store::key::{Key, shard_of};
 use crate::store::shard::Keys;
@@ -89,13 +89,13 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn whole(databases: &'a mut Databases, db: usize, cx: ChangeCx<'a>) -> Self {
-        View::of(ShardAccess::Whole(databases, db), cx)
+        View::of(ShardAccess::Whole(WholeStore::Exclusive(databases), db), cx)
     }
 
     /// Creates a view of nothing, for calls that are allowed while a busy script holds the gate.
     #[cold]
     pub(super) fn closed(cx: ChangeCx<'a>) -> Self {
-        View::of(ShardAccess::Closed, cx)
+        View::of(ShardAccess::closed(), cx)
     }
 
     #[inline(always)] // as GateGuard::view
@@ -116,12 +116,12 @@ impl<'a> View<'a> {
 
     /// Returns true if this is a view of nothing.
     pub fn is_closed(&self) -> bool {
-        matches!(self.access, ShardAccess::Closed)
+        self.access.is_closed()
     }
 
     /// Returns true if the whole store is locked.
     pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.access, ShardAccess::Whole(..))
+        self.access.is_exclusive()
     }
 
     /// Runs a closure on database `db` of this view, which must cover the whole store, or lock shard after shard; for
@@ -256,8 +256,8 @@ impl<'a> View<'a> {
         let View { access, cx, .. } = self;
         let shards = access.shards();
         let entry_of = |key: &Key<'_>| {
-            let at = shards.binary_search_by_key(&shard_of(key.hash), |(index, _)| *index).expect(UNDECLARED);
-            shards[at].1.keys.unexpired(*key, cx)
+            let at = shards.binary_search_by_key(&shard_of(key.hash), |shard| shard.keys.index()).expect(UNDECLARED);
+            shards[at].keys.unexpired(*key, cx)
         };
         keys.iter().map(entry_of).collect()
     }

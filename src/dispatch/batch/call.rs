@@ -30,7 +30,7 @@ impl BatchRun<'_> {
             self.reject(client, request, Some(command), &busy(self.env.namespace), out);
             return next;
         }
-        {
+        let needs_whole_store = {
             let Client { caller, session } = client;
             let mode = if command.flags & EXCLUSIVE == 0 {
                 CallMode::Client { session, next: &mut next }
@@ -51,7 +51,7 @@ impl BatchRun<'_> {
                     && concerns_lock_queues(&call, command.flags)
                     && !begin_call(&mut call)
                 {
-                    break;
+                    break call.needs_whole_store = true;
                 }
                 run(&mut call);
                 debug_assert!(
@@ -67,7 +67,8 @@ impl BatchRun<'_> {
                     break;
                 }
             }
-        }
+            call.needs_whole_store
+        };
         if let Some(deferred) = deferred {
             self.wake_deferred(*deferred);
             if let Next::Done = next {
@@ -75,7 +76,7 @@ impl BatchRun<'_> {
             }
         }
         if command.flags & (CONTROL | BLOCKING) != 0 {
-            if let Next::Exclusively = next {
+            if needs_whole_store {
                 return self.call_exclusively(client, RequestRun::begin(planned, index, command), out);
             }
             if command.flags & CONTROL != 0 {
@@ -166,11 +167,7 @@ fn begin_call(call: &mut Call<'_>) -> bool {
         return true;
     }
     let (env, request) = (call.env(), call.args.request());
-    if call.command.is_exclusive(request)
-        && !call.view.is_whole()
-        && let CallMode::Exclusive { next, .. } = &mut call.mode
-    {
-        **next = Next::Exclusively;
+    if call.command.is_exclusive(request) && !call.view.is_whole() && matches!(call.mode, CallMode::Exclusive { .. }) {
         return false;
     }
     hand_over_expired(&mut call.view, call.caller.db, (call.command, request), env);
