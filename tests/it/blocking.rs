@@ -34,26 +34,6 @@ fn field(client: &mut Client, name: &str) -> usize {
 }
 
 #[test]
-fn a_call_that_finds_a_key_does_not_block() {
-    let server = start();
-    let mut client = server.client();
-    assert_eq!(client.call("SET b x"), "+OK");
-    assert_eq!(client.call("TEST.BGETDEL a b 0"), "*2 $1 b $1 x");
-    assert_eq!(client.call("EXISTS b"), ":0");
-}
-
-#[test]
-fn a_blocked_client_is_served_before_the_reply_to_the_one_that_makes_its_key_ready() {
-    let server = start();
-    let (mut blocked, mut other) = (block(&server, "k"), server.client());
-    assert_eq!(other.call("SET k v"), "+OK");
-    // The key is gone by now, although the blocked client has not read its reply yet.
-    assert_eq!(other.call("EXISTS k"), ":0");
-    assert_eq!(blocked.reply(), "*2 $1 k $1 v");
-    assert_eq!(blocked.call("PING"), "+PONG");
-}
-
-#[test]
 fn clients_are_served_in_the_order_in_which_they_came() {
     let server = start();
     let mut blocked: Vec<Client> = (0..5).map(|_| block(&server, "k")).collect();
@@ -155,56 +135,6 @@ fn a_client_whose_connection_breaks_leaves_every_queue() {
 }
 
 #[test]
-fn blocked_clients_are_served_after_a_transaction_and_not_inside_it() {
-    let server = start();
-    let (mut blocked, mut other) = (block(&server, "k"), server.client());
-    for (request, reply) in [
-        ("MULTI", "+OK"),
-        ("SET k 1", "+QUEUED"),
-        ("SET k 2", "+QUEUED"),
-        ("GET k", "+QUEUED"),
-        ("EXEC", "*3 +OK +OK $1 2"),
-        ("EXISTS k", ":0"),
-    ] {
-        assert_eq!(other.call(request), reply);
-    }
-    assert_eq!(blocked.reply(), "*2 $1 k $1 2");
-}
-
-#[test]
-fn a_key_that_is_gone_again_when_the_transaction_ends_serves_no_client() {
-    let server = start();
-    let (mut blocked, mut other) = (block(&server, "k"), server.client());
-    for (request, reply) in
-        [("MULTI", "+OK"), ("SET k 1", "+QUEUED"), ("DEL k", "+QUEUED"), ("EXEC", "*2 +OK :1"), ("SET k 2", "+OK")]
-    {
-        assert_eq!(other.call(request), reply);
-    }
-    assert_eq!(blocked.reply(), "*2 $1 k $1 2");
-}
-
-#[cfg(feature = "lua")]
-#[test]
-fn a_script_serves_clients_when_it_has_ended_and_cannot_block_itself() {
-    let server = start();
-    let (mut blocked, mut other) = (block(&server, "k"), server.client());
-    let script = "redis.call('set', KEYS[1], 'v') return redis.call('exists', KEYS[1])";
-    assert_eq!(other.call_args(&["EVAL", script, "1", "k"]), ":1");
-    assert_eq!(blocked.reply(), "*2 $1 k $1 v");
-    let blocks = "return redis.call('test.bgetdel', KEYS[1], 0)";
-    assert_eq!(other.call_args(&["EVAL", blocks, "1", "k"]), "$-1");
-}
-
-#[test]
-fn inside_a_transaction_no_command_blocks() {
-    let server = start();
-    let mut client = server.client();
-    for (request, reply) in [("MULTI", "+OK"), ("TEST.BGETDEL k 0", "+QUEUED"), ("EXEC", "*1 *-1")] {
-        assert_eq!(client.call(request), reply);
-    }
-}
-
-#[test]
 fn a_timeout_ends_the_wait_exactly_when_it_is_over() {
     let server = start();
     let mut client = block_until(&server, "k", 100);
@@ -218,39 +148,6 @@ fn a_timeout_ends_the_wait_exactly_when_it_is_over() {
 }
 
 #[test]
-fn client_unblock_ends_the_wait_as_a_timeout_or_with_an_error() {
-    let server = start();
-    let mut other = server.client();
-    for (how, reply) in [("", "*-1"), (" TIMEOUT", "*-1"), (" ERROR", "-UNBLOCKED client unblocked via CLIENT UNBLOCK")]
-    {
-        let mut client = server.client();
-        let id = client.call("CLIENT ID");
-        client.send(b"TEST.BGETDEL k 0\r\n");
-        wait_until(|| blocked(&mut other) == 1);
-        assert_eq!(other.call(&format!("CLIENT UNBLOCK {}{how}", &id[1..])), ":1");
-        assert_eq!(client.reply(), reply);
-        assert_eq!(other.call(&format!("CLIENT UNBLOCK {}{how}", &id[1..])), ":0");
-        assert_eq!(other.call("SET k v"), "+OK");
-        assert_eq!(other.call("GETDEL k"), "$1 v");
-    }
-}
-
-#[test]
-fn a_client_that_was_killed_or_has_left_takes_nothing() {
-    let server = start();
-    let mut other = server.client();
-    let killed = block(&server, "k");
-    assert_eq!(other.call("CLIENT KILL SKIPME yes"), ":1");
-    let left = block(&server, "k");
-    drop(left);
-    wait_until(|| blocked(&mut other) == 0);
-    assert_eq!(other.call("SET k v"), "+OK");
-    assert_eq!(other.call("GET k"), "$1 v");
-    wait_until(|| field(&mut other, "total_blocking_keys") == 0);
-    drop(killed);
-}
-
-#[test]
 fn a_client_that_waits_keeps_what_it_sends_for_later() {
     let server = start();
     let (mut blocked, mut other) = (block(&server, "k"), server.client());
@@ -258,17 +155,6 @@ fn a_client_that_waits_keeps_what_it_sends_for_later() {
     assert_eq!(other.call("SET k v"), "+OK");
     assert_eq!(blocked.reply(), "*2 $1 k $1 v");
     assert_eq!(blocked.reply(), "+PONG");
-}
-
-#[test]
-fn a_key_that_comes_from_another_database_serves() {
-    let server = start();
-    let (mut blocked, mut other) = (block(&server, "k"), server.client());
-    for (request, reply) in [("SELECT 1", "+OK"), ("SET k v", "+OK"), ("SWAPDB 0 1", "+OK"), ("SELECT 0", "+OK")] {
-        assert_eq!(other.call(request), reply);
-    }
-    assert_eq!(other.call("EXISTS k"), ":0");
-    assert_eq!(blocked.reply(), "*2 $1 k $1 v");
 }
 
 #[test]
@@ -307,15 +193,6 @@ fn no_wait_ends_before_it_is_over() {
             client.reply();
         }
     }
-}
-
-#[test]
-fn a_rename_serves_those_that_wait_for_the_new_name() {
-    let server = start();
-    let (mut blocked, mut other) = (block(&server, "new"), server.client());
-    assert_eq!(other.call("SET old v"), "+OK");
-    assert_eq!(other.call("RENAME old new"), "+OK");
-    assert_eq!(blocked.reply(), "*2 $3 new $1 v");
 }
 
 #[test]

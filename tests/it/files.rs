@@ -346,19 +346,6 @@ fn what_says_which_files_are_loaded_does_not_change_meanwhile() {
 }
 
 #[test]
-fn a_server_without_files_writes_none_and_says_so() {
-    let server = TestServer::start_embedded();
-    let mut client = server.client();
-    client.expect(&[
-        ("SET a v", "+OK"),
-        ("CONFIG GET save", "*2 $4 save $0 "),
-        ("CONFIG GET dbfilename", "*2 $10 dbfilename $0 "),
-    ]);
-    let reply = client.call("SAVE");
-    assert!(reply.starts_with("-ERR") && reply.contains("dbfilename"), "{reply}");
-}
-
-#[test]
 fn fences_of_locks_grow_over_a_restart_from_a_snapshot_though_the_clock_was_set_back() {
     let dir = dir();
     let server = start_in(dir.path(), &[]);

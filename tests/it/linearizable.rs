@@ -231,12 +231,6 @@ fn concurrent_commands_on_two_parallel_workers_are_linearizable() {
 }
 
 #[test]
-fn concurrent_commands_on_a_multi_thread_runtime_are_linearizable() {
-    let server = TestServer::start();
-    assert_linearizable(&record(&server, Plan { rounds: 100, turns: 15, burst: 1, draw: plain_command }));
-}
-
-#[test]
 fn long_histories_are_linearizable() {
     let server = TestServer::start_on_workers(2);
     assert_linearizable(&record(&server, Plan { rounds: 10, turns: 60, burst: 1, draw: plain_command }));

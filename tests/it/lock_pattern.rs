@@ -111,21 +111,6 @@ fn setnx_wins_exactly_once_among_64_clients() {
     assert_once_each(&winners);
 }
 
-#[test]
-fn setnx_wins_exactly_once_among_64_clients_of_two_parallel_workers() {
-    const ROUNDS: usize = 50;
-    let server = TestServer::start_on_workers(2);
-    let winners = counters(ROUNDS);
-    on_clients(&server, 64, |number, client, start| {
-        for (round, winners) in winners.iter().enumerate() {
-            start.wait();
-            let won = set_if_absent(client, &format!("lock.{round}"), number as i64);
-            winners.fetch_add(usize::from(won), SeqCst);
-        }
-    });
-    assert_once_each(&winners);
-}
-
 /// Covers holders that crash: in every round the lock is not deleted, and the next round takes place after its expiry.
 #[test]
 fn a_crashed_holders_lock_is_taken_over_by_exactly_one_of_8_contenders_a_thousand_times() {
@@ -345,17 +330,4 @@ fn a_jump_of_the_wall_clock_neither_expires_nor_extends_a_lock_with_a_ttl() {
         server.advance_ms(1);
         client.expect(&[("DBSIZE", ":0")]);
     }
-}
-
-#[test]
-fn delifeq_releases_a_lock_only_for_its_owner() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("SET lock.foo mine NX PX 1000", "+OK"),
-        ("DELIFEQ lock.foo yours", ":0"),
-        ("GET lock.foo", "$4 mine"),
-        ("DELIFEQ lock.foo mine", ":1"),
-        ("DELIFEQ lock.foo mine", ":0"),
-        ("DELIFEQ lock.foo", "-ERR wrong number of arguments for 'delifeq' command"),
-    ]);
 }

@@ -329,24 +329,6 @@ fn a_wait_ends_by_its_timeout_by_client_unblock_and_by_a_disconnect() {
 }
 
 #[test]
-fn in_a_transaction_nobody_waits() {
-    let server = TestServer::start();
-    let (mut holder, mut other) = (server.client(), server.client());
-    holder.int("LOCK.ACQUIRE k t PX 60000");
-    other.expect(&[("MULTI", "+OK"), ("LOCK.ACQUIRE k other PX 1000 BLOCK 0", "+QUEUED"), ("EXEC", "*1 $-1")]);
-}
-
-#[cfg(feature = "lua")]
-#[test]
-fn in_a_script_nobody_waits() {
-    let server = TestServer::start();
-    let (mut holder, mut other) = (server.client(), server.client());
-    holder.int("LOCK.ACQUIRE k t PX 60000");
-    let script = "EVAL return(redis.call('lock.acquire','k','other','PX','1000','BLOCK','0')) 0";
-    assert_eq!(other.call(script), "$-1");
-}
-
-#[test]
 fn the_ttl_of_one_in_line_counts_from_the_moment_in_which_it_gets_the_lock() {
     let server = TestServer::start();
     let mut holder = server.client();

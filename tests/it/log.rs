@@ -460,18 +460,6 @@ fn keys_that_are_evicted_are_logged_as_removed() {
 }
 
 #[test]
-fn a_served_client_is_logged_behind_what_made_its_key_ready() {
-    let builder = keylatch::Server::builder().clock(keylatch::Clock::manual()).with_test_commands();
-    let server = logging(TestServer::start_with_workers(builder, 2));
-    let (mut blocked, mut other) = (server.client(), server.client());
-    blocked.send(b"TEST.BGETDEL k 0\r\n");
-    crate::harness::wait_until(|| other.info("blocked_clients") == "1");
-    other.call("SET k v");
-    assert_eq!(blocked.reply(), "*2 $1 k $1 v");
-    assert_eq!(take(&server), "SELECT 0; set k v; DEL k");
-}
-
-#[test]
 fn a_key_that_was_migrated_is_logged_as_removed() {
     let (server, target) = (start(), TestServer::start());
     let mut client = server.client();

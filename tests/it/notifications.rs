@@ -47,18 +47,6 @@ fn the_expired_event_is_published_at_the_deadline_and_not_before() {
 }
 
 #[test]
-fn a_key_that_is_looked_up_before_it_is_swept_emits_expired() {
-    let (server, mut listener) = start_with_listener(&[("enable-debug-command", "yes")]);
-    let mut client = server.client();
-    client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("SET k v PX 100", "+OK")]);
-    heard(&mut listener, &mut client);
-    server.advance_ms(100);
-    assert!(heard(&mut listener, &mut client).is_empty());
-    client.expect(&[("GET k", "$-1"), ("GET k", "$-1")]);
-    assert_eq!(heard(&mut listener, &mut client), ["expired k", "keymiss k", "keymiss k"]);
-}
-
-#[test]
 fn a_key_that_is_set_with_a_deadline_in_the_past_expires_at_once() {
     let (server, mut listener) = start_with_listener(&[]);
     let mut client = server.client();
@@ -292,15 +280,4 @@ fn a_value_in_place_of_an_expired_key_has_replaced_nothing() {
         client.call("DEL k");
         heard(&mut listener, &mut client);
     }
-}
-
-#[test]
-fn a_key_that_is_set_again_after_it_has_expired_emits_both_events() {
-    let (server, mut listener) = start_with_listener(&[("enable-debug-command", "yes")]);
-    let mut client = server.client();
-    client.expect(&[("DEBUG SET-ACTIVE-EXPIRE 0", "+OK"), ("SET k v PX 10", "+OK")]);
-    server.advance_ms(10);
-    heard(&mut listener, &mut client);
-    client.expect(&[("SET k w", "+OK")]);
-    assert_eq!(heard(&mut listener, &mut client), ["expired k", "new k", "set k"]);
 }

@@ -192,15 +192,6 @@ fn replies_in_flight_are_written_before_it_ends() {
 }
 
 #[test]
-fn no_connection_is_accepted_after_the_end() {
-    let mut process = Process::start(&[]);
-    let addr = process.addr();
-    process.signal("TERM");
-    assert!(process.wait().success());
-    assert!(std::net::TcpStream::connect(addr).is_err());
-}
-
-#[test]
 fn a_client_that_sits_idle_does_not_keep_it_from_ending() {
     let mut process = Process::start(&[]);
     let addr = process.addr();
@@ -273,19 +264,6 @@ fn listening_ports(process: &Process) -> usize {
         fields.filter(|fields| fields.len() > 9).filter(ours).count()
     };
     listening("tcp") + listening("tcp6")
-}
-
-#[test]
-fn a_unix_socket_is_served_and_removed_at_the_end() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("keylatch.sock");
-    let mut process = Process::start(&["--unixsocket", path.to_str().expect("a plain path")]);
-    process.read_until("Ready to accept");
-    let mut client = Client::connect_unix(&path);
-    client.expect(&[("PING", "+PONG")]);
-    process.signal("TERM");
-    assert!(process.wait().success());
-    assert!(!path.exists());
 }
 
 #[test]

@@ -2,22 +2,8 @@
 
 use crate::harness::{Client, TestServer, wait_until};
 
-const EXEC_SYNTAX: &str = "-EXECABORT Transaction discarded because of: invalid check condition syntax";
 const OK: &str = "+OK";
 const QUEUED: &str = "+QUEUED";
-
-#[test]
-fn a_malformed_exec_ends_the_transaction() {
-    let server = TestServer::start();
-    server.client().expect(&[
-        ("MULTI", OK),
-        ("SET a 1", QUEUED),
-        ("EXEC x", EXEC_SYNTAX),
-        ("SET b 1", OK),
-        ("EXISTS a b", ":1"),
-        ("EXEC", "-ERR EXEC without MULTI"),
-    ]);
-}
 
 #[test]
 fn a_client_may_watch_very_many_keys_and_each_counts_once() {

@@ -150,19 +150,6 @@ fn replicas_are_told_of_keys_that_expire_while_their_primary_is_down_or_before_i
 }
 
 #[test]
-fn a_file_that_nobody_continues_from_is_loaded_without_the_keys_that_have_expired() {
-    let (dir, begin_ms) = (Dir::new(), own_ms());
-    let (server, _) = start_at(&dir, begin_ms, &[]);
-    server.client().expect(&[("SET n 5 PX 1000", "+OK"), ("SET m 5", "+OK"), ("SAVE", "+OK")]);
-    server.end();
-    let (server, _) = start_at(&dir, begin_ms + 5000, &[]);
-    let mut client = server.client();
-    client.expect(&[("DBSIZE", ":1"), ("GET m", "$1 5")]);
-    let figures = [client.info("rdb_last_load_keys_loaded"), client.info("rdb_last_load_keys_expired")];
-    assert_eq!(figures, ["1", "1"]);
-}
-
-#[test]
 fn a_reload_tells_the_replicas_and_the_file_of_keys_that_have_expired() {
     let primary = Primary::start_on(Clock::manual(), &[("appendonly", "yes")]);
     let mut client = primary.client();
