@@ -81,7 +81,6 @@ fn a_page_shows_the_processes_of_clients_that_hold_and_await_locks_elsewhere() {
     let Some(fleet) = Fleet::start(1) else { return };
     let observed = fleet.observed();
     let (mut far, mut near) = (fleet.servers[0].client(), observed.client());
-    let process = engine_info(&mut far, "engine_process");
     let ids = [far.int("CLIENT ID"), near.int("CLIENT ID")];
     for client in [&mut far, &mut near] {
         assert_eq!(client.call("CONFIG SET lock-deadlock wait"), "+OK");
@@ -90,6 +89,7 @@ fn a_page_shows_the_processes_of_clients_that_hold_and_await_locks_elsewhere() {
     assert!(near.int("LOCK.ACQUIRE b t2 SESSION") > 0);
     wait_until(|| observed.page_state()["held"] == 2.0);
     let held = observed.page_state();
+    let process = engine_info(&mut far, "engine_process"); // known by now, as its session is
     let holder = &lock(&held, "a")["holders"][0]["client"];
     assert_eq!((&holder["process"], &holder["id"]), (&process.as_str().into(), &ids[0].into()));
     let holder = &lock(&held, "b")["holders"][0]["client"];
