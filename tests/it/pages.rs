@@ -91,7 +91,7 @@ fn every_link_of_every_page_leads_somewhere() {
 #[test]
 fn the_pages_that_everybody_reads_stay_short() {
     for (name, lines_max) in
-        [("README.md", 220), ("ARCHITECTURE.md", 250), ("BENCHMARKS.md", 150), ("CONTRIBUTING.md", 150)]
+        [("README.md", 220), ("ARCHITECTURE.md", 250), ("BENCHMARKS.md", 150), ("CONTRIBUTING.md", 170)]
     {
         let lines = Page::read(Path::new(name)).text.lines().count();
         assert!(lines <= lines_max, "{name} has {lines} lines");
