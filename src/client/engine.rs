@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::client::caller::Caller;
-use crate::client::info::LockName;
 use crate::client::registry::{ClientWait, Suspended};
 use crate::client::session::{Transaction, Watch};
 use crate::error::{Error, Result};
 use crate::resp::{Output, OwnedRequest};
 use crate::spec::CommandSpec;
+use crate::store::KeyName;
 
 /// Maximum number of keys of a writing call, including the keys that its client watches: a transaction of the cluster
 /// has a limit on tests and changes.
@@ -37,11 +37,11 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Makes the calls of the other clients blocked on `keys` again, whose queues a client has left: that client may
     /// have been called in their place, and have taken nothing.
-    fn pass_on(&self, keys: Vec<LockName>);
+    fn pass_on(&self, keys: Vec<KeyName>);
 
     /// Ends the wait of a client for a lock, by the number of the wait: the client does not get the lock any more, or
     /// gives it back. Reports when that is done.
-    fn leave_queue(&self, lock: LockName, wait: u64, done: Option<oneshot::Sender<()>>);
+    fn leave_queue(&self, lock: KeyName, wait: u64, done: Option<oneshot::Sender<()>>);
 
     /// Releases the locks that are bound to the connection of a client, which has closed.
     fn end_session(&self, client: u64);
@@ -58,7 +58,7 @@ pub(crate) struct StagedCall {
     /// A copy of the caller.
     pub(crate) caller: Caller,
     /// Keys that the call may access, each with its database.
-    pub(crate) keys: Arc<[LockName]>,
+    pub(crate) keys: Arc<[KeyName]>,
     /// Queued commands of EXEC.
     pub(crate) transaction: Option<Box<Transaction>>,
     /// Watched keys, on which EXEC depends.

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::client::info::LockName;
 use crate::error::Error;
 use crate::resp::Mark;
+use crate::store::KeyName;
 
 /// State of a staged call: the keys that it may access, and the results to deliver once the cluster has it.
 #[derive(Clone, Default)]
 pub(crate) struct Staged {
     /// Declared keys, each with its database, once and in order.
-    pub(crate) keys: Arc<[LockName]>,
+    pub(crate) keys: Arc<[KeyName]>,
     /// Messages to publish, in order.
     pub(crate) messages: Vec<StagedMessage>,
     /// Keys read, if the client is to be told of their changes.

@@ -14,9 +14,9 @@ use crate::store::{Classes, Event, Key, Ttl};
 use crate::time::clock::{Deadline, Now};
 
 /// The event of a key that got a deadline.
-pub(crate) const EXPIRE: &Event = &Event::one(Classes::GENERIC, "expire").setting_deadline();
+pub(crate) const EXPIRE: &Event = &Event::one(Classes::GENERIC, "expire").of_deadline();
 /// The event of a key that lost its deadline.
-pub(crate) const PERSIST: &Event = &Event::one(Classes::GENERIC, "persist").setting_deadline();
+pub(crate) const PERSIST: &Event = &Event::one(Classes::GENERIC, "persist").of_deadline();
 
 const SECONDS: Arg = integer("seconds").token("EX");
 const MILLISECONDS: Arg = integer("milliseconds").token("PX");

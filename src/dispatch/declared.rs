@@ -1,10 +1,10 @@
 //! Keys that a request may access, and whether it can be executed more than once: determined before its execution, for
 //! data in a cluster.
 
-use crate::client::info::LockName;
 use crate::resp::Request;
 use crate::spec::marks::{CHANGES_USERS, CLEARS, PUBLISHES, READS_ANY_KEY, REPEATABLE};
 use crate::spec::{CommandSpec, Group, READ, WRITE};
+use crate::store::KeyName;
 
 /// Returns whether a command reads all keys of a database.
 pub(super) fn needs_all_keys(command: &CommandSpec) -> bool {
@@ -25,8 +25,8 @@ pub(super) fn is_repeatable(command: &CommandSpec) -> bool {
 
 /// Returns the keys that a request may access if its client has selected database `db`: each with its database, sorted,
 /// without duplicates.
-pub(super) fn keys_of(command: &'static CommandSpec, request: Request<'_>, db: usize) -> Vec<LockName> {
-    let mut keys: Vec<LockName> =
+pub(super) fn keys_of(command: &'static CommandSpec, request: Request<'_>, db: usize) -> Vec<KeyName> {
+    let mut keys: Vec<KeyName> =
         command.keys_of(request).map(|(position, _)| (db, request.arg(position).into())).collect();
     let elsewhere = command.command.keys_elsewhere.map(|find| find(request)).unwrap_or_default();
     keys.extend(elsewhere.into_iter().map(|(db, position)| (db, request.arg(position).into())));

@@ -12,7 +12,7 @@ use crate::dispatch::gate::ON_KEYS;
 use crate::namespace::Namespace;
 use crate::resp::{begin_command, write_word};
 use crate::spec::{Effect, Group, NO_QUEUE};
-use crate::store::{Change, ChangeRecord, Key, Str, fences, lock_text};
+use crate::store::{Change, ChangeRecord, Key, SideRecord, Str};
 use crate::time::clock::{Deadline, Now};
 
 impl Call<'_> {
@@ -122,7 +122,7 @@ pub(super) fn log_outermost(call: &mut Call<'_>) {
 fn push_locks(call: &mut Call<'_>) {
     for (db, key) in call.view.changed_locks() {
         if let Some(text) = call.view.locks().text(db, call.namespace.store.key(&key)) {
-            call.caller.push_effect_in(db, &[b"PING", &lock_text::word(&key, &text)]);
+            call.caller.push_effect_in(db, &[b"PING", &SideRecord::Lock { key: &key, text: &text }.word()]);
         }
     }
 }
@@ -177,7 +177,7 @@ fn push_values(call: &mut Call<'_>) {
         }
         caller.push_effect_in(db, &set);
         if fence != 0 {
-            caller.push_effect_in(db, &[b"PING", &fences::word(key.bytes, fence)]);
+            caller.push_effect_in(db, &[b"PING", &SideRecord::Fence { key: key.bytes, fence }.word()]);
         }
     });
 }

@@ -155,7 +155,7 @@ fn go_back(call: &mut Call<'_>, former: PreviousState) -> Result<()> {
     for (db, key, lock) in former.locks.iter() {
         let key = namespace.store.key(key);
         if let Some(lock) = lock {
-            _ = call.view.images().restore_lock(db, key, lock, |_| false);
+            _ = call.view.locks().restore(db, key, lock, |_| false);
         }
     }
     result.and(replayed.map_err(|error| Error::other(error.to_string())))

@@ -7,7 +7,7 @@ use crate::namespace::Namespace;
 use crate::persist::Effects;
 use crate::rdb::{self, Compression};
 use crate::store::entry::Entry;
-use crate::store::{ChangeRecords, Cx, Key, Origin, Str, View, lock_text};
+use crate::store::{ChangeRecords, Cx, Key, Origin, SideRecord, Str, View};
 use crate::time::clock::Now;
 use crate::types::payload;
 
@@ -86,7 +86,7 @@ fn push_state(namespace: &Namespace, (db, key): (usize, Key<'_>), view: &mut Vie
         effects.push(db, &[b"SETIFGREATER", key.bytes, text.as_slice(), fence]);
     }
     if let Some(lock) = lock {
-        effects.push(db, &[b"PING", &lock_text::word(key.bytes, &lock)]);
+        effects.push(db, &[b"PING", &SideRecord::Lock { key: key.bytes, text: &lock }.word()]);
     }
 }
 

@@ -21,7 +21,7 @@ use crate::spec::marks::{EXECUTES_QUEUE, HEALTH_CHECK, OF_LINK, OPENS_QUEUE, PUB
 use crate::spec::{CommandSpec, Marks, Names, Renames};
 #[cfg(feature = "internals")]
 use crate::store::{Cx, Origin};
-use crate::store::{View, fences, lock_text};
+use crate::store::{SideRecord, View};
 
 /// Maximum length of a logged error, in characters.
 const ERROR_SHOWN_MAX: usize = 4096;
@@ -230,7 +230,7 @@ impl Replay {
             return Ok(Taken::Queued);
         } else if self.is_of_primary && is(OF_LINK) {
             if request.len() == 2 && is(HEALTH_CHECK) {
-                if self.adopt_lock(env, view, request.arg(1)) {
+                if self.adopt_record(env, view, request.arg(1)) {
                     return Ok(Taken::Executed);
                 }
                 env.namespace.hear_of_fences(request.arg(1));
@@ -252,7 +252,7 @@ impl Replay {
         (command, request): (Option<&'static CommandSpec>, Request<'_>),
     ) -> Result<Taken, ReplayError> {
         let Some(command) = command else { return self.pass_unknown(env.namespace, request) };
-        if request.len() == 2 && command.is(HEALTH_CHECK) && self.adopt_lock(env, view, request.arg(1)) {
+        if request.len() == 2 && command.is(HEALTH_CHECK) && self.adopt_record(env, view, request.arg(1)) {
             self.replayed.commands += 1;
             return Ok(Taken::Executed);
         }
@@ -273,14 +273,15 @@ impl Replay {
     }
 
     /// Adopts the lock or fence recorded in the argument of a PING; returns false if the argument is no such record.
-    fn adopt_lock(&self, env: Env<'_>, view: &mut View<'_>, word: &[u8]) -> bool {
-        if let Some((key, fence)) = fences::of_word(word) {
-            let key = env.namespace.store.key(key);
-            view.in_db(self.caller.db, |view| view.locks().set_fence(key, fence));
-            return true;
+    fn adopt_record(&self, env: Env<'_>, view: &mut View<'_>, word: &[u8]) -> bool {
+        let (db, namespace) = (self.caller.db, env.namespace);
+        match SideRecord::of_word(word) {
+            Some(SideRecord::Fence { key, fence }) => {
+                view.in_db(db, |view| view.locks().set_fence(namespace.store.key(key), fence));
+            }
+            Some(SideRecord::Lock { key, text }) => namespace.adopt_lock((db, namespace.store.key(key)), text, view),
+            None => return false,
         }
-        let Some((key, text)) = lock_text::of_word(word) else { return false };
-        env.namespace.adopt_lock((self.caller.db, env.namespace.store.key(key)), text, view);
         true
     }
 

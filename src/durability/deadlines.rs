@@ -15,7 +15,7 @@ use crate::durability::worker::FilesWorker;
 use crate::persist::aof::Timestamp;
 use crate::resp::{write_command, write_select};
 use crate::store::value::Hash;
-use crate::store::{Cx, HeldLock, Origin, View, lock_text};
+use crate::store::{Cx, Origin, View};
 use crate::time::clock::Deadline;
 use crate::time::estimate::DRIFT_MAX_MS;
 
@@ -100,15 +100,7 @@ impl FilesWorker {
         let mut view = held.view(0, Cx::new(namespace.clock.now(), Origin::Replay));
         for db in view.used_databases() {
             // Another deadline of a key applies to all holders of the lock, so the lock records are read before.
-            let mut locks = Vec::new();
-            view.in_db(db, |view| {
-                let now = view.now();
-                view.locks().for_each(|lock, _| {
-                    if let Some(held @ HeldLock::Shared(_)) = lock.held {
-                        locks.push((Box::<[u8]>::from(lock.key.bytes), lock_text::encode(held, now)));
-                    }
-                });
-            });
+            let locks = view.in_db(db, |view| view.locks().texts_of_shared());
             let mut cursor = Some(0);
             while let Some(from) = cursor {
                 let mut commands = Vec::new();

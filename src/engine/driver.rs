@@ -9,7 +9,6 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
 use crate::client::engine::{Engine, StagedCall, StagedOutcome};
-use crate::client::info::LockName;
 use crate::client::registry::ClientWait;
 use crate::engine::cluster::{ClusterFailure, NamedValue, Revision, TransactionResult};
 use crate::engine::core::{ClientInput, Core, EngineAction};
@@ -19,7 +18,7 @@ use crate::engine::names::{EtcdName, NamePrefix};
 use crate::engine::watch::{EtcdWatch, WatchMessage};
 use crate::error::Result;
 use crate::observe::EngineStats;
-use crate::store::NEVER;
+use crate::store::{KeyName, NEVER};
 use crate::time::clock::Clock;
 
 /// Time for which the mirror may lag behind a barrier before the changes are followed at another endpoint.
@@ -94,11 +93,11 @@ impl Engine for Handle {
         self.tell_client(ClientInput::Repeat(wait));
     }
 
-    fn pass_on(&self, keys: Vec<LockName>) {
+    fn pass_on(&self, keys: Vec<KeyName>) {
         self.tell_client(ClientInput::PassOn(keys));
     }
 
-    fn leave_queue(&self, lock: LockName, wait: u64, done: Option<oneshot::Sender<()>>) {
+    fn leave_queue(&self, lock: KeyName, wait: u64, done: Option<oneshot::Sender<()>>) {
         self.tell_client(ClientInput::LeaveQueue(lock, wait, done));
     }
 

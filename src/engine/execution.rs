@@ -10,15 +10,15 @@ use crate::dispatch::{Env, Handlers, Next};
 use crate::engine::cluster::Revision;
 use crate::engine::group::{CallGroup, Ended, Replied};
 use crate::engine::guard::Guard;
-use crate::engine::names::KeyName;
+use crate::engine::names::Cleared;
 use crate::engine::pending::{PendingWork, WorkItem};
 use crate::engine::reads::Reads;
-use crate::engine::stage::{Cleared, Copy, Stage, StageCx, StageOutcome};
+use crate::engine::stage::{Copy, Stage, StageCx, StageOutcome};
 use crate::engine::stored::{StoredClient, StoredMessage, StoredRecord};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply};
 use crate::spec::Group as CommandGroup;
-use crate::store::{Cx, Key, Origin};
+use crate::store::{Cx, Key, KeyName, Origin};
 use crate::time::clock::Now;
 
 /// State of keys known to the engine.

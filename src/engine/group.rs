@@ -10,13 +10,14 @@ use crate::client::staged::{LockTally, NewFence};
 use crate::engine::cluster::{ClusterChange, ClusterTransaction, Revision, Test};
 use crate::engine::guard::Guard;
 use crate::engine::locks::{FENCES_OF_A_REVISION, fence_of};
-use crate::engine::names::{EtcdName, KeyName, NamePrefix};
+use crate::engine::names::{Cleared, EtcdName, NamePrefix};
 use crate::engine::pending::PendingWork;
 use crate::engine::reads::Reads;
-use crate::engine::stage::{ChangedKey, Cleared};
+use crate::engine::stage::ChangedKey;
 use crate::engine::stored::{StoredKey, StoredRecord, StoredWaiter};
 use crate::error::Error;
 use crate::resp::{Mark, Output};
+use crate::store::KeyName;
 use crate::time::clock::Now;
 
 /// Largest number of bytes that a transaction writes: etcd refuses requests of 1.5 MB.

@@ -3,6 +3,9 @@
 //! The queue for a lock is in the value of its key. So a transaction that ends or takes a lock has tested that no
 //! client was queued meanwhile, and hands it over at once; and many clients can be queued by one transaction.
 
+mod known;
+mod queues;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -13,6 +16,9 @@ use crate::engine::cluster::Revision;
 use crate::engine::stored::{StoredClient, StoredKey, StoredLock, StoredWait, StoredWaiter};
 use crate::store::{HoldGuard, LockHolder, LockRecord};
 use crate::time::clock::Now;
+
+pub(super) use known::{KnownLocks, LocalHandover, LockNews};
+pub(super) use queues::LockQueues;
 
 /// Difference between the fencing tokens of two revisions: more than a transaction gives.
 pub(super) const FENCES_OF_A_REVISION: i64 = 128;

@@ -9,10 +9,10 @@ use prost::Message as _;
 use tracing::warn;
 
 use crate::engine::cluster::{NamedValue, ReportedChange, Revision, RevisionChanges};
-use crate::engine::known_locks::KnownLocks;
+use crate::engine::locks::KnownLocks;
 use crate::engine::locks::LockState;
-use crate::engine::names::{EtcdName, KeyName, NamePrefix};
-use crate::engine::stage::{Cleared, Copy};
+use crate::engine::names::{Cleared, EtcdName, NamePrefix};
+use crate::engine::stage::Copy;
 use crate::engine::stored::{StoredEvent, StoredKey, StoredRecord};
 use crate::engine::ttl::CountedTtl;
 use crate::engine::turns::KeyTurns;
@@ -20,7 +20,7 @@ use crate::engine::value::decode;
 use crate::namespace::Namespace;
 use crate::push::hub::Message;
 use crate::store::entry::Entry;
-use crate::store::{Classes, Cx, Event, GateGuard, Origin, Str, View};
+use crate::store::{Classes, Cx, Event, GateGuard, KeyName, Origin, Str, View};
 use crate::time::clock::Now;
 
 /// Time for which other processes leave the deletion of a due key to the process that has written it last, in

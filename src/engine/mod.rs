@@ -28,11 +28,9 @@ mod execution;
 mod group;
 mod guard;
 mod keeper;
-mod known_locks;
 mod lanes;
 mod lease;
 mod load;
-mod lock_queues;
 mod locks;
 mod mirror;
 #[cfg(test)]

@@ -10,8 +10,27 @@
 //! t/<process>/<db>/<key>      a request of a process for the next turn of a key
 //! ```
 
-/// A database and a key in it.
-pub(super) type KeyName = (usize, Box<[u8]>);
+use crate::store::KeyName;
+
+/// The databases that were emptied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Cleared {
+    #[default]
+    Nothing,
+    Databases(Vec<usize>),
+    All,
+}
+
+impl Cleared {
+    /// Returns true if the keys of a database were deleted.
+    pub(super) fn has(&self, db: usize) -> bool {
+        match self {
+            Cleared::Nothing => false,
+            Cleared::Databases(databases) => databases.contains(&db),
+            Cleared::All => true,
+        }
+    }
+}
 
 /// A name without its prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]

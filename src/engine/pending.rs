@@ -7,11 +7,11 @@ use tokio::sync::oneshot;
 use crate::client::engine::{StagedCall, StagedOutcome};
 use crate::client::registry::{ClientWait, Unblocked};
 use crate::engine::cluster::Revision;
-use crate::engine::names::KeyName;
 use crate::engine::queue::HasKeys;
 use crate::engine::stored::StoredWait;
 use crate::error::Result;
 use crate::resp::Output;
+use crate::store::KeyName;
 
 /// Work for the stage.
 pub(super) enum WorkItem {

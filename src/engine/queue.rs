@@ -3,9 +3,8 @@
 //! Calls whose keys overlap are executed one after the other, in order of arrival: calls that wait for the same keys
 //! together, as one transaction. Other calls are in flight at the same time.
 
+use crate::store::KeyName;
 use std::collections::{HashSet, VecDeque};
-
-use crate::engine::names::KeyName;
 
 /// Largest number of calls that are executed together.
 pub(super) const CALLS_MAX: usize = 64;

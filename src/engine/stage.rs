@@ -11,16 +11,16 @@ use crate::client::registry::Suspended;
 use crate::client::staged::{LockDemand, NewFence};
 use crate::command::string::{SET, SET_EX};
 use crate::engine::cluster::Revision;
-use crate::engine::lock_queues::LockQueues;
+use crate::engine::locks::LockQueues;
 use crate::engine::locks::{ClusterHolders, LockState};
-use crate::engine::names::KeyName;
+use crate::engine::names::Cleared;
 use crate::engine::stored::{StoredEvent, StoredKey, StoredLock, StoredLoss, StoredWait, StoredWaiter};
 use crate::engine::ttl::CountedTtl;
 use crate::engine::value::encode;
 use crate::store::entry::Entry;
 use crate::store::{
-    self, ChangeLog, Classes, Cx, EventSink, ExclusiveHold, HeldLock, HoldGuard, KeyspaceObserver, LockRecord,
-    LossReason, LostLock, Origin, Store, Str,
+    self, ChangeLog, Classes, Cx, EventSink, ExclusiveHold, HeldLock, HoldGuard, KeyName, KeyspaceObserver, LockRecord,
+    LossReason, LostLock, Origin, SideRecord, Store, Str,
 };
 use crate::time::clock::{Deadline, Now};
 
@@ -120,7 +120,7 @@ impl ChangeLog for Recorder {
         self.record_change(db, key);
     }
 
-    fn append_lock(&self, _: usize, _: &[u8], _: &[u8]) {}
+    fn append_side_record(&self, _: usize, _: SideRecord<'_>) {}
 
     fn append_field_removal(&self, db: usize, key: &[u8], _: &[u8]) {
         self.record_change(db, key);
@@ -175,26 +175,6 @@ pub(super) struct StageOutcome {
     /// The locks that were lost.
     pub(super) losses: Vec<StoredLoss>,
     pub(super) has_begun_queue: bool,
-}
-
-/// The databases that were emptied.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Cleared {
-    #[default]
-    Nothing,
-    Databases(Vec<usize>),
-    All,
-}
-
-impl Cleared {
-    /// Returns true if the keys of a database were deleted.
-    pub(super) fn has(&self, db: usize) -> bool {
-        match self {
-            Cleared::Nothing => false,
-            Cleared::Databases(databases) => databases.contains(&db),
-            Cleared::All => true,
-        }
-    }
 }
 
 /// A key that was changed on a stage.
@@ -254,7 +234,7 @@ impl Stage {
         view.load(*db, name.hash, entry, fence);
         if let (Some(lock), Some(token)) = (&copy.lock.lock, token) {
             let record = ClusterHolders::read(lock, &token, |client| self.cx.holders.copied(client), now);
-            view.adopt_lock(*db, name, Some(record), []);
+            view.locks().adopt(*db, name, Some(record), []);
             self.recorder.forget(key);
         }
         drop(view);
@@ -305,7 +285,7 @@ impl Stage {
             let name = self.store.key(&key.1);
             let mut hold = self.store.exclusive();
             let mut view = hold.view(key.0, Cx::new(self.cx.now, Origin::Replay));
-            let present = view.look_at_lock(key.0, name, |record| record.fence);
+            let present = view.locks().look_at(key.0, name, |record| record.fence);
             present != Some(*fence) || self.recorder.recorded.lock().locks.contains(key)
         })
     }
@@ -384,7 +364,7 @@ impl Stage {
             let mut hold = self.store.exclusive();
             let mut view = hold.view(key.0, Cx::new(self.cx.now, Origin::HOST));
             let holder = |record: &LockRecord| Some((record.token.clone(), record.hold.as_ref()?.holder().id()));
-            if let Some((token, client)) = view.look_at_lock(key.0, name, holder).flatten() {
+            if let Some((token, client)) = view.locks().look_at(key.0, name, holder).flatten() {
                 view.locks().take_back(key.0, name, &token, (client, 0));
             }
         }
@@ -412,7 +392,7 @@ impl Stage {
             let mut view = hold.view(key.0, Cx::new(now, Origin::Replay));
             let copy = view.copy_of(key.0, name);
             let granted = if locks.contains(&key) { Vec::new() } else { self.queues.granted(&key) };
-            let lock = view.look_at_lock(key.0, name, |record| self.cx.stored(record, granted));
+            let lock = view.locks().look_at(key.0, name, |record| self.cx.stored(record, granted));
             let value = copy.map(|(entry, fence)| {
                 let ttl = entry.deadline().map(|deadline| self.ttl_of(&key, deadline));
                 has_field_ttl = store::has_field_ttl(&entry);

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use crate::engine::cluster::Revision;
-use crate::engine::names::KeyName;
+use crate::store::KeyName;
 
 /// Time after which an unused turn is skipped, in milliseconds.
 const TURN_MS: u64 = 1000;

@@ -10,9 +10,9 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 
-use crate::client::info::{HeldTokens, LockName, RestoredHolder};
+use crate::client::info::{HeldTokens, RestoredHolder};
 use crate::memory::heap::{allocation_len, list_len};
-use crate::store::{LockMode, MemoryAccount, NEVER};
+use crate::store::{KeyName, LockMode, MemoryAccount, NEVER};
 
 /// Memory limit for kept queue positions, in bytes: some 40,000 of them. The oldest are dropped for later ones.
 const PLACES_MAX: usize = 16 * 1024 * 1024;
@@ -23,7 +23,7 @@ const ANNOUNCED_AHEAD: i64 = 10_000_000;
 /// State of a client whose connection has ended.
 pub(super) struct DepartedClient {
     pub(super) client: u64,
-    pub(super) locks: Vec<LockName>,
+    pub(super) locks: Vec<KeyName>,
     /// The client's position in queues, which it is to leave.
     pub(super) place: Option<ReservedSlot>,
 }
@@ -32,7 +32,7 @@ impl DepartedClient {
     /// Returns the memory in use, without the queue position; nodes of a map are half full.
     fn len(&self) -> usize {
         let names: usize = self.locks.iter().map(|(_, key)| allocation_len(key.len())).sum();
-        2 * size_of::<(Ending, DepartedClient)>() + list_len::<LockName>(self.locks.capacity()) + names
+        2 * size_of::<(Ending, DepartedClient)>() + list_len::<KeyName>(self.locks.capacity()) + names
     }
 }
 

@@ -1,9 +1,9 @@
 //! The sessions that own locks of a namespace: their ends, and the restored holders of locks from before the start.
 
-use crate::client::info::{ClientInfo, LockName};
+use crate::client::info::ClientInfo;
 use crate::namespace::Namespace;
 use crate::namespace::lock_holders::{DepartedClient, ReservedSlot};
-use crate::store::{Cx, Key, LockHolder as _, Origin, View};
+use crate::store::{Cx, Key, KeyName, LockHolder as _, Origin, View};
 use crate::time::clock::Now;
 
 /// Pause before the next attempt after a busy script, in milliseconds.
@@ -118,7 +118,7 @@ impl Namespace {
     }
 
     /// Releases locks of a client; on a replica they are those of the primary, and stay.
-    fn release(&self, client: u64, names: &[LockName], view: &mut View<'_>) {
+    fn release(&self, client: u64, names: &[KeyName], view: &mut View<'_>) {
         if self.role.is_replica() {
             return;
         }

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::{Mutex, Notify};
 
-use crate::client::info::LockName;
-use crate::store::SweepTimer;
 use crate::store::resident::Fragmentation;
+use crate::store::{KeyName, SweepTimer};
 
 /// State of a namespace's background work, with its wakeups and locks.
 pub struct Upkeep {
@@ -24,7 +23,7 @@ pub struct Upkeep {
     /// Number of bytes of the users at the last count.
     pub(super) users_len: AtomicUsize,
     /// Locks that more of their queued clients may acquire.
-    unserved: parking_lot::Mutex<BTreeSet<LockName>>,
+    unserved: parking_lot::Mutex<BTreeSet<KeyName>>,
 }
 
 impl Upkeep {
@@ -41,7 +40,7 @@ impl Upkeep {
     }
 
     /// Notes a lock that more of its queued clients may acquire.
-    pub(crate) fn serve_later(&self, lock: LockName) {
+    pub(crate) fn serve_later(&self, lock: KeyName) {
         self.unserved.lock().insert(lock);
     }
 
@@ -57,7 +56,7 @@ impl Upkeep {
     }
 
     /// Takes one of these locks.
-    pub(crate) fn take_unserved(&self) -> Option<LockName> {
+    pub(crate) fn take_unserved(&self) -> Option<KeyName> {
         self.unserved.lock().pop_first()
     }
 

@@ -38,7 +38,7 @@ use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
 use crate::persist::log::waiting::ConfirmationWaiters;
 use crate::runtime::batched_notify::{self, Deferred};
-use crate::store::{ChangeLog, HeldLock, lock_text};
+use crate::store::{ChangeLog, SideRecord};
 
 /// Number of bytes that a reader may be behind before it loses its place, or clients wait for it.
 const KEPT_MAX: usize = 256 << 20;
@@ -405,8 +405,8 @@ impl ChangeLog for Log {
         self.append(&mut effects);
     }
 
-    fn append_lock(&self, db: usize, key: &[u8], text: &[u8]) {
-        self.append(&mut Effects::one(db, &[b"PING", &lock_text::word(key, text)]));
+    fn append_side_record(&self, db: usize, record: SideRecord<'_>) {
+        self.append(&mut Effects::one(db, &[b"PING", &record.word()]));
     }
 
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
@@ -416,8 +416,6 @@ impl ChangeLog for Log {
     fn record_change(&self, _: usize, _: &[u8]) {}
 
     fn record_all(&self, _: Option<usize>) {}
-
-    fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
 }
 
 impl Records {

@@ -36,7 +36,7 @@ use crate::store::usage::{self, UsageRule};
 use crate::store::value::{Record, RecordPart, WalkProgress};
 use crate::store::walk::{Beside, Visitor, WalkSink};
 use crate::store::walking::{WalkCursor, Walked};
-use crate::store::{ExclusiveHold, Store, Str, lock_text};
+use crate::store::{ExclusiveHold, Store, Str};
 use crate::time::clock::{Clock, Now};
 
 pub(crate) use form::SnapshotForm;
@@ -333,7 +333,7 @@ impl Records {
             }
         });
         let (expires_ms, fence) = (deadline.map(|deadline| deadline.wall_ms(self.at)), beside.fence);
-        let lock = beside.lock.map(|lock| lock_text::encode(lock, self.at));
+        let lock = beside.lock_text(self.at);
         write(KeyMeta { expires_ms, usage, fence, lock: lock.as_deref() })
     }
 

@@ -22,7 +22,7 @@ impl Cx {
 
     /// Returns true if keys expire. In the replay of a log they do not: it contains the deletions of expired keys.
     pub fn expires_keys(&self) -> bool {
-        !matches!(self.origin, Origin::Primary | Origin::Replay)
+        self.origin != Origin::Replay
     }
 
     /// Returns true if a key with this deadline counts as missing.
@@ -89,16 +89,6 @@ impl Lookup {
         if is_use { Lookup::ALL } else { Lookup::NO_TOUCH }
     }
 
-    /// Returns the flags as a number, for [`Lookup::from_bits`].
-    pub(super) const fn bits(self) -> u8 {
-        self.0
-    }
-
-    /// Returns the flags with these bits.
-    pub(super) const fn from_bits(bits: u8) -> Self {
-        Lookup(bits)
-    }
-
     /// Returns true if the look-up is a use of the key, for a caller with these allowed effects.
     #[inline]
     pub fn is_use(self, allowed: Lookup) -> bool {
@@ -116,4 +106,20 @@ impl Lookup {
     pub fn reports_miss(self, allowed: Lookup) -> bool {
         self.0 & allowed.0 & MISS != 0
     }
+}
+
+/// Cause for which a key is removed from its database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Deleted,
+    Expired,
+    Evicted,
+    /// The key gets another name.
+    Renamed,
+    /// The key gets another database.
+    Moved,
+    /// All keys are deleted.
+    Flushed,
+    /// All keys get another database.
+    Swapped,
 }

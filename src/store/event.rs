@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use crate::store::change_records::{ChangeRecords, RecordPool};
-use crate::store::cx::{Cx, Origin};
-use crate::store::held_lock::HeldLock;
-use crate::store::lock::{LossReason, LostLock};
+use crate::store::cx::{Cx, Origin, Removal};
+use crate::store::lock::{HeldLock, LostLock};
+use crate::store::side_record::SideRecord;
 
 /// A set of classes of events, and of the two kinds of channels that events are published to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,19 +110,18 @@ pub struct Event {
     replaces: bool,
     /// Set if the event is a deletion that is logged on its own, because no call logs it.
     is_record: bool,
-    /// Effect on the holders of a shared lock.
-    on_holders: HolderEffect,
+    part: ChangedPart,
 }
 
-/// Effect of a change of a lock's key on the lock's holders, where there are several.
+/// Part of a key that an event changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HolderEffect {
-    /// The holders lose the lock.
-    End,
-    /// The holders hold the lock until the key's new deadline.
-    SetDeadline,
-    /// None: the change itself follows from a change of the holders.
-    Keep,
+pub(super) enum ChangedPart {
+    /// The value, or the whole key.
+    Value,
+    /// Only the deadline.
+    Deadline,
+    /// The state beside the key: value and deadline only follow from it.
+    Beside,
 }
 
 /// Filler for an unused name.
@@ -143,23 +142,19 @@ pub(super) const EXPIRED: &Event = &Event::one(Classes::EXPIRED, "expired").reco
 pub(super) const FIELDS_EXPIRED: &Event = &Event::one(Classes::HASH, "hexpired");
 /// A key was deleted by something that no call logs: the end of a session, or a MIGRATE.
 pub(super) const RELEASED: &Event = &Event::one(Classes::GENERIC, "del").recorded();
-/// The latest deadline of a lock's holders has changed.
-pub(crate) const HELD_UNTIL: &Event = &Event::one(Classes::GENERIC, "expire").keeping_holders();
-/// Some holders of a lock hold it without a deadline.
-pub(crate) const HELD_ON: &Event = &Event::one(Classes::GENERIC, "persist").keeping_holders();
 /// A key was evicted.
 pub(super) const EVICTED: &Event = &Event::one(Classes::EVICTED, "evicted").recorded();
 
 impl Event {
     /// A change without an event: part of a larger one, or one that Redis does not publish.
     pub const NONE: &'static Event =
-        &Event { names: [UNNAMED; 2], replaces: false, is_record: false, on_holders: HolderEffect::End };
+        &Event { names: [UNNAMED; 2], replaces: false, is_record: false, part: ChangedPart::Value };
     /// A key was deleted: by a command, or because its value has become empty.
     pub const DEL: &'static Event = &Event::one(Classes::GENERIC, "del");
 
     /// Creates an event with one name.
     pub const fn one(class: Classes, name: &'static str) -> Self {
-        Event { names: [(class, name), UNNAMED], replaces: false, is_record: false, on_holders: HolderEffect::End }
+        Event { names: [(class, name), UNNAMED], replaces: false, is_record: false, part: ChangedPart::Value }
     }
 
     /// Adds a second name, which is published after the first.
@@ -172,19 +167,19 @@ impl Event {
         Event { replaces: true, ..self }
     }
 
-    /// Declares that only the deadline changes: the holders of a shared lock hold it until the new deadline.
-    pub(crate) const fn setting_deadline(self) -> Self {
-        Event { on_holders: HolderEffect::SetDeadline, ..self }
+    /// Declares that only the deadline changes.
+    pub(crate) const fn of_deadline(self) -> Self {
+        Event { part: ChangedPart::Deadline, ..self }
     }
 
-    /// Declares that the change follows from a change of the holders of a shared lock.
-    pub(crate) const fn keeping_holders(self) -> Self {
-        Event { on_holders: HolderEffect::Keep, ..self }
+    /// Declares that the change follows from a change of the state beside the key.
+    pub(crate) const fn of_sidecar(self) -> Self {
+        Event { part: ChangedPart::Beside, ..self }
     }
 
-    /// Returns the effect on the holders of a shared lock.
-    pub(super) fn on_holders(&self) -> HolderEffect {
-        self.on_holders
+    /// Returns the part of the key that changes.
+    pub(super) fn part(&self) -> ChangedPart {
+        self.part
     }
 
     /// Returns true if setting a string with this event replaces the value.
@@ -197,12 +192,12 @@ impl Event {
         Event { is_record: true, ..self }
     }
 
-    /// Returns the reason for the loss of a lock whose key is missing after this event.
-    pub(super) fn loss(&self) -> LossReason {
+    /// Returns the cause of the removal of a key that is missing after this event.
+    pub(super) fn removal(&self) -> Removal {
         match self.names[0].0 {
-            Classes::EXPIRED => LossReason::Expired,
-            Classes::EVICTED => LossReason::Evicted,
-            _ => LossReason::Deleted,
+            Classes::EXPIRED => Removal::Expired,
+            Classes::EVICTED => Removal::Evicted,
+            _ => Removal::Deleted,
         }
     }
 
@@ -242,8 +237,8 @@ pub trait ChangeLog: Send + Sync {
     /// shard is locked.
     fn append_deadline(&self, db: usize, key: &[u8], unix_ms: Option<i64>);
 
-    /// Logs the state of a lock, as a text, where no call has changed it. The key's shard is locked.
-    fn append_lock(&self, db: usize, key: &[u8], text: &[u8]);
+    /// Logs the state beside a key, where no call has changed it. The key's shard is locked.
+    fn append_side_record(&self, db: usize, record: SideRecord<'_>);
 
     /// Logs the removal of an expired field from a hash. The key's shard is locked.
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]);
@@ -255,7 +250,7 @@ pub trait ChangeLog: Send + Sync {
     fn record_all(&self, db: Option<usize>);
 
     /// Notes the present state of the lock of a key; `None` if the key is not a lock.
-    fn record_lock(&self, db: usize, key: &[u8], lock: Option<HeldLock<'_>>);
+    fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
 }
 
 /// An observer and log that does nothing.
@@ -276,15 +271,13 @@ impl ChangeLog for NullObserver {
 
     fn append_deadline(&self, _: usize, _: &[u8], _: Option<i64>) {}
 
-    fn append_lock(&self, _: usize, _: &[u8], _: &[u8]) {}
+    fn append_side_record(&self, _: usize, _: SideRecord<'_>) {}
 
     fn append_field_removal(&self, _: usize, _: &[u8], _: &[u8]) {}
 
     fn record_change(&self, _: usize, _: &[u8]) {}
 
     fn record_all(&self, _: Option<usize>) {}
-
-    fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
 }
 
 /// Flag beside the classes: the observer gets every change.
@@ -462,9 +455,9 @@ impl EventSink {
         }
     }
 
-    /// Logs the state of a lock, as a text.
-    pub(super) fn log_lock(&self, db: usize, key: &[u8], text: &[u8]) {
-        self.log.append_lock(db, key, text);
+    /// Logs the state beside a key.
+    pub(super) fn log_side_record(&self, db: usize, record: SideRecord<'_>) {
+        self.log.append_side_record(db, record);
     }
 
     /// Logs the removal of an expired field, if there is a log.

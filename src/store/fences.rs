@@ -15,23 +15,6 @@ use hashbrown::hash_table::Entry as Slot;
 use crate::memory::heap::{allocation_len, list_len};
 use crate::store::key::Key;
 
-/// Prefix of the argument of a PING that carries the fence of a key, in the append-only file and to replicas. Servers
-/// that know nothing of fences treat it as a PING.
-const WORD: &[u8] = b"keylatch-fence:";
-
-/// Returns the argument of a PING that carries the fence of a key.
-pub(crate) fn word(key: &[u8], fence: i64) -> Vec<u8> {
-    [WORD, itoa::Buffer::new().format(fence).as_bytes(), b" ", key].concat()
-}
-
-/// Returns the key and the fence in such an argument.
-pub(crate) fn of_word(word: &[u8]) -> Option<(&[u8], i64)> {
-    let rest = word.strip_prefix(WORD)?;
-    let blank = rest.iter().position(|byte| *byte == b' ')?;
-    let fence = std::str::from_utf8(&rest[..blank]).ok()?.parse().ok()?;
-    Some((&rest[blank + 1..], fence))
-}
-
 /// Limit of retired fences in a shard: a quarter of a million in a database.
 pub(super) const RETIRED_MAX: usize = 4096;
 /// Limit of the memory for the names of removed keys with retired fences in a shard, in bytes: 16 MB in a database.

@@ -12,6 +12,9 @@ pub struct Key<'a> {
     pub hash: u64,
 }
 
+/// A key with the number of its database.
+pub(crate) type KeyName = (usize, Box<[u8]>);
+
 /// Returns the shard of a key, by hash bits that neither its bucket nor its tag uses.
 #[inline]
 pub(crate) fn shard_of(hash: u64) -> usize {

@@ -1,18 +1,32 @@
 //! Locks: the state of a lock besides its key and value, and the clients queued for it.
 //!
 //! A lock is an ordinary string key whose value is its holder's token; a lock that [several
-//! clients](crate::store::holders) can hold at once has another value. The state added by `LOCK.*` is stored apart from
+//! clients](crate::store::lock::holders) can hold at once has another value. The state added by `LOCK.*` is stored apart from
 //! the keys of a shard, with the other [interests](crate::store::interest) in the key, and only while the lock is held
 //! through `LOCK.*`, has been asked for its fence, or has clients queued for it. The store knows holders only by the
 //! trait in this file; they are clients.
+
+mod held;
+mod holders;
+mod image;
+mod queue;
+mod text;
 
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::memory::heap::allocation_len;
+use crate::store::cx::Removal;
 use crate::store::key::{SHARDS, shard_of};
 use crate::time::clock::us_between;
+
+pub(crate) use held::{HeldLock, SeenLock};
+pub(super) use held::{Lock, LockIndex};
+pub(crate) use holders::{Holder, Holders, Sharing, is_shared_value};
+pub(super) use image::HolderImage;
+pub(crate) use image::LockImage;
+pub(super) use text::{decode, encode};
 
 /// A client that holds locks.
 pub trait LockHolder: Any + Send + Sync {
@@ -152,6 +166,20 @@ pub enum LossReason {
     Released,
     /// The connection that the lock was bound to has closed.
     Session,
+}
+
+impl From<Removal> for LossReason {
+    fn from(removal: Removal) -> Self {
+        match removal {
+            Removal::Deleted => LossReason::Deleted,
+            Removal::Expired => LossReason::Expired,
+            Removal::Evicted => LossReason::Evicted,
+            Removal::Renamed => LossReason::Renamed,
+            Removal::Moved => LossReason::Moved,
+            Removal::Flushed => LossReason::Flushed,
+            Removal::Swapped => LossReason::Swapped,
+        }
+    }
 }
 
 impl LossReason {

@@ -24,17 +24,13 @@ pub(crate) mod expire;
 pub(crate) mod fences;
 mod gate;
 mod generation;
-mod held_lock;
 mod hold;
-mod holders;
 mod image;
 mod interest;
 mod key;
 mod keyspace;
 pub(crate) mod limits;
 mod lock;
-mod lock_queue;
-pub(crate) mod lock_text;
 pub(crate) mod memory_account;
 mod prefetch;
 mod queues;
@@ -43,6 +39,7 @@ mod relocation;
 pub(crate) mod resident;
 mod services;
 pub(crate) mod shard;
+mod side_record;
 mod sweep;
 mod sync;
 pub(crate) mod table;
@@ -54,24 +51,26 @@ pub(crate) mod walk;
 pub(crate) mod walking;
 
 pub(crate) use change_records::{Change, ChangeRecord, ChangeRecords};
-pub(crate) use cx::{Cx, Lookup, Origin};
+pub(crate) use cx::{Cx, Lookup, Origin, Removal};
 pub(crate) use event::{ChangeLog, Classes, Event, EventSink, KeyspaceObserver};
 pub(crate) use evict::{Eviction, EvictionPolicy};
 pub(crate) use expire::{NEVER, SweepTimer};
 pub(crate) use gate::BusyFlag;
-pub(crate) use held_lock::{HeldLock, SeenLock};
 pub(crate) use hold::{ExclusiveHold, GateGuard};
-pub(crate) use holders::{Holder, Holders, Sharing, is_shared_value};
-pub(crate) use image::{ByKey, CopyLimit, Image, LockImage, TooLarge};
+pub(crate) use image::{ByKey, CopyLimit, Image, TooLarge};
 pub(crate) use interest::WatchFlag;
-pub(crate) use key::{Key, SHARDS};
+pub(crate) use key::{Key, KeyName, SHARDS};
 pub(crate) use keyspace::Store;
 pub(crate) use limits::{ListLimit, PackedLimit, StreamLimit};
-pub(crate) use lock::{HoldGuard, LockHolder, LockMode, LockRecord, LockWaiter, LossReason, LostLock, first_of};
+pub(crate) use lock::{
+    HeldLock, HoldGuard, Holder, Holders, LockHolder, LockImage, LockMode, LockRecord, LockWaiter, LossReason,
+    LostLock, SeenLock, Sharing, first_of, is_shared_value,
+};
 pub(crate) use memory_account::{MemoryAccount, ReportedMemory};
 pub(crate) use prefetch::PrefetchElement;
 pub(crate) use queues::Waiter;
 pub(crate) use shard::{Shard, Totals, has_field_ttl};
+pub(crate) use side_record::SideRecord;
 pub(crate) use table::{Hasher, SCAN_POSITIONS};
 pub(crate) use value::stream::{
     BigStream, Bound, Consumer, ConsumerGroup, ConsumerNumber, EntryWalk, PendingEntry, References, Stream,

@@ -193,22 +193,8 @@ impl<'a> View<'a> {
     }
 
     /// Looks a key up, with the other effects given by `how`.
-    #[inline(always)] // the flags are constants of the caller; see View::find
+    #[inline(always)] // the flags are constants of the caller, and a call would be a fortieth of a GET
     pub fn lookup(&mut self, key: Key<'_>, how: Lookup) -> Option<&Entry> {
-        match how {
-            Lookup::READ => self.find::<{ Lookup::READ.bits() }>(key),
-            Lookup::WRITE => self.find::<{ Lookup::WRITE.bits() }>(key),
-            Lookup::TOUCH => self.find::<{ Lookup::TOUCH.bits() }>(key),
-            Lookup::ABOUT => self.find::<{ Lookup::ABOUT.bits() }>(key),
-            Lookup::INSPECT => self.find::<{ Lookup::INSPECT.bits() }>(key),
-            _ => self.peek(key),
-        }
-    }
-
-    /// Looks a key up. Compiled once per set of flags, so that no flag is tested at run time.
-    #[inline(always)] // a call would be a fortieth of a GET
-    fn find<const HOW: u8>(&mut self, key: Key<'_>) -> Option<&Entry> {
-        let how = Lookup::from_bits(HOW);
         let View { access, cx, lookups } = self;
         let entry = access.shard(key).keys.lookup(key, how, cx);
         if how.is_counted() {

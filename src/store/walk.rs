@@ -19,10 +19,11 @@ use std::sync::Arc;
 
 use crate::store::entry::Entry;
 use crate::store::fences::{Fences, Retired};
-use crate::store::held_lock::HeldLock;
 use crate::store::key::Key;
+use crate::store::lock::{self, HeldLock};
 use crate::store::table::{SCAN_POSITIONS, Table, scan_position};
 use crate::store::value::{Record, RecordPart};
+use crate::time::clock::Now;
 
 /// State of a key besides its entry.
 #[derive(Clone, Copy, Default)]
@@ -31,6 +32,13 @@ pub(crate) struct Beside<'a> {
     pub(crate) fence: i64,
     /// Lock of the key.
     pub(crate) lock: Option<HeldLock<'a>>,
+}
+
+impl Beside<'_> {
+    /// Returns the text of the lock, if the key is one.
+    pub(crate) fn lock_text(&self, now: Now) -> Option<Vec<u8>> {
+        self.lock.map(|held| lock::encode(held, now))
+    }
 }
 
 /// Receiver of keys that are about to change before the walk has reached them. It is called while the key's shard is

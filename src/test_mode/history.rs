@@ -321,7 +321,7 @@ impl NamespaceHistory {
             }
             let mut is_exact = view.images().restore(db, key, image.map(|image| &**image));
             if let Some(lock) = image.and_then(|image| image.lock.as_ref()) {
-                is_exact &= view.images().restore_lock(db, key, lock, &is_connected);
+                is_exact &= view.locks().restore(db, key, lock, &is_connected);
             }
             let image = if is_exact {
                 image.cloned()

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::persist::{Effects, Log, LogReader, ReaderPurpose};
 use crate::resp::write_select;
-use crate::store::{ByKey, ChangeLog, HeldLock, LockImage};
+use crate::store::{ByKey, ChangeLog, HeldLock, LockImage, SideRecord};
 use crate::time::clock::Now;
 
 /// Maximum number of writes between two checkpoints.
@@ -192,8 +192,8 @@ impl ChangeLog for Recorder {
         self.log.append_deadline(db, key, unix_ms);
     }
 
-    fn append_lock(&self, db: usize, key: &[u8], text: &[u8]) {
-        self.log.append_lock(db, key, text);
+    fn append_side_record(&self, db: usize, record: SideRecord<'_>) {
+        self.log.append_side_record(db, record);
     }
 
     fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {

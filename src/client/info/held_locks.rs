@@ -9,10 +9,7 @@ use parking_lot::Mutex;
 
 use crate::memory::heap::allocation_len;
 use crate::memory::ordered_map::OrderedMap;
-use crate::store::MemoryAccount;
-
-/// A lock's database and key.
-pub(crate) type LockName = (usize, Box<[u8]>);
+use crate::store::{KeyName, MemoryAccount};
 
 /// Number of locks that a client holds, and the locks that are released when its connection closes.
 ///
@@ -27,7 +24,7 @@ pub(super) struct ClientLocks {
 
 /// Locks bound to the connection, each with the number of its holds by this client: a shared lock may be held with
 /// several tokens.
-type Bound = OrderedMap<LockName, usize>;
+type Bound = OrderedMap<KeyName, usize>;
 
 /// Returns the memory of the name of a bound lock.
 fn bound_len(key: &[u8]) -> usize {
@@ -91,7 +88,7 @@ impl ClientLocks {
     }
 
     /// Returns the locks bound to the connection.
-    pub(super) fn bound(&self) -> Vec<LockName> {
+    pub(super) fn bound(&self) -> Vec<KeyName> {
         self.bound.lock().iter().flat_map(|bound| bound.keys().cloned()).collect()
     }
 }

@@ -5,8 +5,8 @@ use std::any::Any;
 use std::sync::Arc;
 
 use crate::client::info::held_locks::ClientLocks;
-use crate::client::info::{ClientInfo, HeldTokens, LockName};
-use crate::store::{LockHolder, MemoryAccount};
+use crate::client::info::{ClientInfo, HeldTokens};
+use crate::store::{KeyName, LockHolder, MemoryAccount};
 
 impl LockHolder for ClientInfo {
     fn id(&self) -> u64 {
@@ -46,7 +46,7 @@ impl ClientInfo {
     }
 
     /// Returns the locks that are released when the client's connection closes.
-    pub(crate) fn bound_locks(&self) -> Vec<LockName> {
+    pub(crate) fn bound_locks(&self) -> Vec<KeyName> {
         self.locks.bound()
     }
 
@@ -139,7 +139,7 @@ impl RestoredHolder {
     }
 
     /// Returns the locks that belong to the sessions of the former clients.
-    pub(crate) fn bound_locks(&self) -> Vec<LockName> {
+    pub(crate) fn bound_locks(&self) -> Vec<KeyName> {
         self.locks.bound()
     }
 }

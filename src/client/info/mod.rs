@@ -20,7 +20,7 @@ mod traffic;
 use buffers::Buffers;
 pub(crate) use buffers::PendingInput;
 use held_locks::ClientLocks;
-pub(crate) use held_locks::{HeldTokens, LockName};
+pub(crate) use held_locks::HeldTokens;
 pub(crate) use identity::ClientNames;
 use identity::CountedNames;
 pub use identity::Peer;

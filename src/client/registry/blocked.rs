@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::client::info::{ClientInfo, LockName, RemoteClient};
+use crate::client::info::{ClientInfo, RemoteClient};
 use crate::client::outbox::NUDGE;
 use crate::client::pause::Pause;
 use crate::client::registry::Clients;
 use crate::client::registry::mirrored::MirroredWaiter;
 use crate::client::registry::wait::{Answered, BlockedCall, Blocking, ClientWait, Unblocked};
 use crate::store::value::Type;
-use crate::store::{LockHolder as _, NEVER, Waiter};
+use crate::store::{KeyName, LockHolder as _, NEVER, Waiter};
 use crate::time::clock::Now;
 
 /// Guard of a blocked client, whose wait ends when the guard is dropped.
@@ -165,7 +165,7 @@ impl Clients {
     }
 
     /// Returns the locks that a client is queued for.
-    pub(crate) fn awaited_locks(&self, id: u64) -> Vec<LockName> {
+    pub(crate) fn awaited_locks(&self, id: u64) -> Vec<KeyName> {
         let here = self.waits.of(id).and_then(|wait| wait.call(BlockedCall::awaited_locks)).unwrap_or_default();
         if here.is_empty() { self.mirrored.lock(id).into_iter().collect() } else { here }
     }
@@ -176,7 +176,7 @@ impl Clients {
     }
 
     /// Adds a client that is queued for a lock in a cluster, with the number of its wait and the hash of its token.
-    pub(crate) fn enter_mirrored(&self, client: RemoteClient, wait: u64, (lock, token): (LockName, u64)) {
+    pub(crate) fn enter_mirrored(&self, client: RemoteClient, wait: u64, (lock, token): (KeyName, u64)) {
         let id = client.id();
         match self.find(id) {
             Some(own) => self.queued.enter(&own, token),

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use crate::client::info::{LockName, RemoteClient};
+use crate::client::info::RemoteClient;
+use crate::store::KeyName;
 
 /// A client queued for a lock in a cluster.
 pub(super) struct MirroredWaiter {
     pub(super) client: RemoteClient,
-    pub(super) lock: LockName,
+    pub(super) lock: KeyName,
     /// Hash of the client's token.
     pub(super) token: u64,
 }
@@ -41,7 +42,7 @@ impl MirroredWaiters {
     }
 
     /// Returns the lock that a client is queued for.
-    pub(super) fn lock(&self, id: u64) -> Option<LockName> {
+    pub(super) fn lock(&self, id: u64) -> Option<KeyName> {
         self.last(id, |waiter| waiter.lock.clone())
     }
 

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::client::info::LockName;
 use crate::client::registry::Blocked;
 use crate::resp::{OwnedRequest, Reply};
 use crate::store::value::Type;
-use crate::store::{Key, LockMode, LockWaiter, View};
+use crate::store::{Key, KeyName, LockMode, LockWaiter, View};
 
 /// Function that writes the reply on timeout.
 pub(crate) type OnTimeout = Box<dyn Fn(&mut Reply<'_>) + Send>;
@@ -60,7 +59,7 @@ impl Suspended {
     }
 
     /// Returns the lock that a client of an engine is queued for.
-    pub(crate) fn awaited_lock(&self) -> Option<LockName> {
+    pub(crate) fn awaited_lock(&self) -> Option<KeyName> {
         let key = self.keys().next().filter(|_| self.is_in_lock_queue())?;
         Some((self.db, key.bytes.into()))
     }

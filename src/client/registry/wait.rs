@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use crate::client::caller::Caller;
-use crate::client::info::{ClientInfo, LockName};
+use crate::client::info::ClientInfo;
 use crate::client::outbox::NUDGE;
 use crate::client::ticket::Ticket;
 use crate::memory::heap::{COUNTED_LEN, allocation_len, list_len};
@@ -15,7 +15,7 @@ use crate::resp::{Output, OwnedRequest};
 use crate::runtime::executor::record_answer;
 use crate::spec::CommandSpec;
 use crate::spec::registry::Hashes;
-use crate::store::Waiter;
+use crate::store::{KeyName, Waiter};
 
 /// Event that a blocked client waits for.
 pub enum Blocking {
@@ -95,7 +95,7 @@ impl BlockedCall {
     }
 
     /// Returns the locks that the client is queued for.
-    pub(crate) fn awaited_locks(&self) -> Vec<LockName> {
+    pub(crate) fn awaited_locks(&self) -> Vec<KeyName> {
         if self.token.is_some() { self.keys() } else { Vec::new() }
     }
 }

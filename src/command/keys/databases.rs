@@ -9,7 +9,7 @@ use crate::resp::{Request, parse_int};
 use crate::spec::{
     ACCESS, DENY_OOM, EXCLUSIVE, FAST, Group, NO_ENGINE, OW, RO, RW, UPDATE, WRITE, integer, key, token,
 };
-use crate::store::{Classes, Event, Lookup, LossReason};
+use crate::store::{Classes, Event, Lookup, Removal};
 
 const COPY_COST: &str = "\
     O(N) worst case for collections, where N is the number of nested items. O(1) for string values.";
@@ -108,7 +108,7 @@ fn move_key(call: &mut Call<'_>) -> Result<()> {
         return Err(Error::SameObject);
     }
     let is_free = !call.view.in_db(target_db, |target| target.exists(key));
-    let entry = if is_free { call.view.locks().remove_for_move(key, LossReason::Moved) } else { None };
+    let entry = if is_free { call.view.take_for_move(key, Removal::Moved) } else { None };
     call.reply.int(i64::from(entry.is_some()));
     if let Some(entry) = entry {
         call.view.in_db(target_db, |target| target.put(key, entry, Event::NONE));

@@ -18,11 +18,11 @@
 use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::client::info::{ClientInfo, LockName, RemoteClient};
+use crate::client::info::{ClientInfo, RemoteClient};
 use crate::command::lock::args::{AcquireArgs, shown_key};
 use crate::config::OnDeadlock;
 use crate::dispatch::Call;
-use crate::store::{HeldLock, Key, LockMode, LockRecord, LockWaiter};
+use crate::store::{HeldLock, Key, KeyName, LockMode, LockRecord, LockWaiter};
 
 /// The number of locks of a cycle that an error shows.
 const LINKS_SHOWN: usize = 16;
@@ -76,7 +76,7 @@ pub(super) fn check(call: &mut Call<'_>, ask: &AcquireArgs<'_>) -> DeadlockCheck
 
 /// Returns the cycle that contains the holder of a lock, or into which the holder's wait leads, if the lock is held for
 /// ever; for calls that need the whole store, and those that declare no keys.
-pub(super) fn cycle_from(call: &mut Call<'_>, lock: LockName) -> Option<Vec<CycleLink>> {
+pub(super) fn cycle_from(call: &mut Call<'_>, lock: KeyName) -> Option<Vec<CycleLink>> {
     Search::new(call).cycle_from(lock)
 }
 
@@ -99,7 +99,7 @@ fn may_lead_to(call: &mut Call<'_>, newcomer: &Waiting) -> bool {
     // Other clients may be queued behind a client that takes up a place, and behind one that an engine has queued.
     let is_ahead = newcomer.kept.is_some() || namespace.engine().is_some();
     let (mut next, mut steps, mut is_found) = (newcomer.locks.clone(), 0, is_ahead);
-    let (mut locks, mut others): (HashSet<LockName>, HashSet<u64>) = (next.iter().cloned().collect(), HashSet::new());
+    let (mut locks, mut others): (HashSet<KeyName>, HashSet<u64>) = (next.iter().cloned().collect(), HashSet::new());
     while let Some((db, bytes)) = next.pop().filter(|_| !is_found) {
         let (key, mut found) = (store.key(&bytes), Vec::new());
         let mut look_at = |record: &LockRecord| {
@@ -157,7 +157,7 @@ struct Waiting {
     /// The hash of the client's token.
     token: u64,
     /// The wanted locks: one, or several at once.
-    locks: Vec<LockName>,
+    locks: Vec<KeyName>,
     mode: LockMode,
     /// The number of the place reserved for the client, which it is about to take up.
     kept: Option<u64>,
@@ -193,7 +193,7 @@ struct Search<'c, 'v> {
     waiting: Vec<Waiting>,
     /// The indexes of the clients in `waiting`; `None` for clients that do not wait.
     found: HashMap<u64, Option<usize>>,
-    locks: HashMap<LockName, Awaited>,
+    locks: HashMap<KeyName, Awaited>,
     /// The clients that are served when the others release their locks.
     served: HashSet<u64>,
 }
@@ -233,7 +233,7 @@ impl<'c, 'v> Search<'c, 'v> {
     }
 
     /// Returns the cycle in which a lock is held, or into which its holder's wait leads.
-    fn cycle_from(mut self, lock: LockName) -> Option<Vec<CycleLink>> {
+    fn cycle_from(mut self, lock: KeyName) -> Option<Vec<CycleLink>> {
         self.look_at(&lock);
         let awaited = &self.locks[&lock];
         let holders = awaited.holders.iter().flat_map(|holder| holder.clients.clone());
@@ -273,7 +273,7 @@ impl<'c, 'v> Search<'c, 'v> {
     }
 
     /// Adds a client that is queued for a lock.
-    fn find_queued(&mut self, place: LockWaiter, lock: &LockName) {
+    fn find_queued(&mut self, place: LockWaiter, lock: &KeyName) {
         let LockWaiter { client, token, mode, .. } = place;
         let is_newcomer = self.newcomer.as_ref().is_some_and(|newcomer| newcomer.client == client);
         match mode {
@@ -323,7 +323,7 @@ impl<'c, 'v> Search<'c, 'v> {
     }
 
     /// Collects the holders of a lock and its queue.
-    fn look_at(&mut self, lock: &LockName) {
+    fn look_at(&mut self, lock: &KeyName) {
         if self.locks.contains_key(lock) {
             return;
         }
@@ -371,7 +371,7 @@ impl<'c, 'v> Search<'c, 'v> {
     }
 
     /// Returns true if a client gets a lock when the served clients release theirs.
-    fn is_granted(&self, waiting: &Waiting, lock: &LockName) -> bool {
+    fn is_granted(&self, waiting: &Waiting, lock: &KeyName) -> bool {
         let awaited = &self.locks[lock];
         awaited.before(waiting.client).is_none_or(|before| self.served.contains(&before))
             && match waiting.mode {

@@ -419,3 +419,20 @@ fn reply_listed(reply: &mut Reply<'_>, row: &Row<'_>, engine: Option<&dyn Engine
     reply.bulk(b"holders");
     reply.int(listed.holders as i64);
 }
+
+/// Describes a lock, without the times at which it was acquired.
+#[cfg(feature = "internals")]
+pub(crate) fn describe(lock: HeldLock<'_>, now: Now) -> String {
+    let of = |record: &LockRecord| format!("{} {} {:?}", record.token.escape_ascii(), record.fence, record.meta);
+    match lock {
+        HeldLock::Exclusive(record) => of(record),
+        HeldLock::Shared(holders) => {
+            let until =
+                |until_ms: u64| (until_ms != crate::store::NEVER).then(|| Deadline::at_mono_ms(until_ms).wall_ms(now));
+            let holder = |(_, holder): (u64, &Holder)| {
+                format!("{} {} until {:?}", of(&holder.record), holder.permits, until(holder.until_ms))
+            };
+            format!("{:?} {:?}", holders.sharing(), holders.iter().map(holder).collect::<Vec<_>>())
+        }
+    }
+}

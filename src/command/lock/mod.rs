@@ -25,6 +25,8 @@ use crate::spec::{
 };
 
 pub(crate) use inspect::COMMANDS as INSPECTION;
+#[cfg(feature = "internals")]
+pub(crate) use inspect::describe;
 
 const ACQUIRE_COST: &str = "O(C), and O(N) for a client that leaves the queue, or is refused because it would wait for ever, \
 where C is 1 and the number of holders that wait for one another, beginning with the lock's, and N the number of clients in the queue.";

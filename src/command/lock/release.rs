@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::store::{Event, Key, LockRecord, Lookup, LossReason, Sharing, Str, is_shared_value};
 
 /// The event of a semaphore that got another size.
-const RESIZED: &Event = &SET.keeping_holders();
+const RESIZED: &Event = &SET.of_sidecar();
 
 /// The form in which a client holds a lock.
 enum HoldKind {

@@ -15,7 +15,7 @@ use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DELETE, DENY_OOM, Effect, FAST, Group, RW, UPDATE, WRITE, integer, key, string, token};
-use crate::store::{Key, Lookup, Str, Ttl, fences};
+use crate::store::{Key, Lookup, SideRecord, Str, Ttl};
 
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
@@ -89,7 +89,7 @@ fn setifgreater(call: &mut Call<'_>) -> Result<()> {
     call.view.locks().set_fence(key, fence);
     // Servers other than keylatch know no fences: they are to get the value.
     call.log(&[b"SET", key.bytes, value.as_slice(), b"KEEPTTL"]);
-    call.log(&[b"PING", &fences::word(key.bytes, fence)]);
+    call.log(&[b"PING", &SideRecord::Fence { key: key.bytes, fence }.word()]);
     if let Some(deadline) = deadline {
         call.log_deadline(key, deadline);
     }

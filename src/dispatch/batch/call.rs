@@ -26,7 +26,7 @@ impl BatchRun<'_> {
         let Some(guard) = &mut self.guard else { return next };
         let is_shared = guard.is_shared();
         if is_shut(guard, command, hashes) {
-            self.guard = None;
+            self.release_gate();
             self.reject(client, request, Some(command), &busy(self.env.namespace), out);
             return next;
         }
@@ -47,11 +47,9 @@ impl BatchRun<'_> {
                     call.set_read_at(self.read_at);
                     call.view.set_now(self.now);
                 }
-                if namespace.store.has_lock_queues()
-                    && concerns_lock_queues(&call, command.flags)
-                    && !begin_call(&mut call)
-                {
-                    break call.needs_whole_store = true;
+                let may_hand_over = namespace.store.has_lock_queues() && concerns_lock_queues(&call, command.flags);
+                if may_hand_over && !begin_call(&mut call) {
+                    break;
                 }
                 run(&mut call);
                 debug_assert!(
@@ -62,8 +60,8 @@ impl BatchRun<'_> {
                 if namespace.store.has_tail_work() {
                     deferred = end_call(&mut call, &mut self.dependence);
                 }
-                let may_go_on = may_go_on && deferred.is_none() && call.may_go_on(self.stale_at);
-                if !(may_go_on && planned.advance(index, &mut call)) {
+                let is_over = !may_go_on || deferred.is_some() || !call.may_go_on(self.stale_at);
+                if is_over || !planned.advance(index, &mut call) {
                     break;
                 }
             }
@@ -95,13 +93,13 @@ impl BatchRun<'_> {
     /// Makes a call again with the whole store locked. The gate was free meanwhile: locks may have expired.
     #[cold]
     pub(super) fn call_exclusively(&mut self, client: &mut Client, run: RequestRun<'_>, out: &mut Output) -> Next {
-        self.guard = None; // the gate is not reentrant
+        self.release_gate(); // the gate is not reentrant
         if !self.acquire_gate(Store::lock_exclusive) {
             return Next::Again;
         }
         self.read_time();
         let next = self.call_alone(client, run, out);
-        self.guard = None; // others have waited long enough
+        self.release_gate(); // others have waited long enough
         next
     }
 
@@ -125,7 +123,7 @@ impl BatchRun<'_> {
         }
         self.read_time();
         if self.guard.as_ref().is_some_and(GateGuard::is_exclusive) && !self.env.namespace.store.has_single_worker() {
-            self.guard = None; // others have waited long enough
+            self.release_gate(); // others have waited long enough
             self.yield_gate();
         }
         if std::mem::take(&mut client.session.batch_is_over) && !matches!(next, Next::Settle(_)) {
@@ -168,6 +166,7 @@ fn begin_call(call: &mut Call<'_>) -> bool {
     }
     let (env, request) = (call.env(), call.args.request());
     if call.command.is_exclusive(request) && !call.view.is_whole() && matches!(call.mode, CallMode::Exclusive { .. }) {
+        call.needs_whole_store = true;
         return false;
     }
     hand_over_expired(&mut call.view, call.caller.db, (call.command, request), env);

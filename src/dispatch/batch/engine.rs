@@ -44,7 +44,7 @@ impl BatchRun<'_> {
                     return None;
                 }
                 freshness.bytes_in = bytes_in;
-                self.guard = None;
+                self.release_gate();
                 let (done, refreshed) = oneshot::channel();
                 engine.refresh(done);
                 Some(Next::Refresh(refreshed))
@@ -58,7 +58,7 @@ impl BatchRun<'_> {
                         return Some(Next::Done);
                     }
                 };
-                self.guard = None;
+                self.release_gate();
                 client.session.freshness = None; // the client is to see its own writes
                 Some(Next::Continue(Box::new(StagedRest::begin(engine, call))))
             }

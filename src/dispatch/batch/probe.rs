@@ -52,7 +52,7 @@ impl BatchRun<'_> {
     fn shut_out(&mut self, command: &CommandSpec, request: Request<'_>) -> Option<Fate> {
         let mut hashes = Hashes::new();
         command.hash_keys(request, &self.env.namespace.store, &mut hashes);
-        self.guard = None;
+        self.release_gate();
         assert!(self.acquire_gate_for(command, request, None), "nothing is published meanwhile");
         let is_shut = self.guard.as_ref().is_some_and(|guard| is_shut(guard, command, &hashes));
         is_shut.then(|| Fate::Refused(busy(self.env.namespace).wire_text().to_vec()))

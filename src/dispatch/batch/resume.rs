@@ -21,7 +21,7 @@ impl BatchRun<'_> {
         woken: Unblocked,
         out: &mut Output,
     ) -> bool {
-        self.guard = None;
+        self.release_gate();
         let mut guard = self.env.namespace.store.hold(1);
         self.now = self.env.namespace.clock.now();
         if guard.is_refused() && !rest.needs_no_keys() {

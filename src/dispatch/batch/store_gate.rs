@@ -25,9 +25,15 @@ impl<'n> BatchRun<'n> {
         }
         let is_current = self.env.namespace.store.generation() == self.generation;
         if !is_current {
-            self.guard = None;
+            self.release_gate();
         }
         is_current
+    }
+
+    /// Releases the gate before the end of the batch.
+    #[inline(never)] // so that the release at the end, which every batch has, is part of it
+    pub(super) fn release_gate(&mut self) {
+        self.guard = None;
     }
 
     /// Acquires the gate for a call of a command: exclusively for a command that needs the whole store, unless the keys
@@ -44,7 +50,7 @@ impl<'n> BatchRun<'n> {
         }
         let is_exclusive = locks.is_none() && command.is_exclusive(request);
         if is_exclusive && !self.guard.as_ref().is_some_and(GateGuard::is_exclusive) {
-            self.guard = None; // the gate is not reentrant
+            self.release_gate(); // the gate is not reentrant
             return self.acquire_gate(Store::lock_exclusive);
         }
         self.acquire_gate(|store| store.hold(1))
@@ -63,7 +69,7 @@ impl<'n> BatchRun<'n> {
     /// Releases the gate and lets another thread pass, if this one has had it for long enough.
     pub(super) fn yield_gate(&mut self) {
         if self.env.timer.ns_since(self.held_from) >= GATE_KEPT_NS {
-            self.guard = None;
+            self.release_gate();
             self.env.namespace.store.yield_to_waiter();
             self.read_time();
             self.held_from = self.read_at;
@@ -74,7 +80,7 @@ impl<'n> BatchRun<'n> {
     /// state: its reply is not written before. A change of the settings of the process concerns all namespaces.
     #[cold]
     pub(super) fn pass_barrier(&mut self, command: &CommandSpec, next: &mut Next) {
-        self.guard = None; // the gate is not reentrant
+        self.release_gate(); // the gate is not reentrant
         match self.env.namespace.tenant.name() {
             None => self.env.namespace.each(|namespace| namespace.store.pass_barrier()),
             Some(_) => self.env.namespace.store.pass_barrier(),

@@ -14,7 +14,7 @@ impl BatchRun<'_> {
     /// then.
     #[cold]
     pub(super) fn make_checkpoint(&mut self) {
-        self.guard = None; // the gate is not reentrant
+        self.release_gate(); // the gate is not reentrant
         let cx = self.cx();
         if let Some(mut exclusive) = self.env.namespace.store.try_exclusive() {
             history::checkpoint(self.env.namespace, &mut exclusive.view(0, cx));

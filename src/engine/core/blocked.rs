@@ -7,9 +7,8 @@ use crate::client::registry::{BlockedCall, BlockedOn, ClientWait, Suspended};
 use crate::dispatch::serve::{readmit, serve_keys};
 use crate::engine::cluster::Revision;
 use crate::engine::core::Core;
-use crate::engine::names::KeyName;
 use crate::engine::pending::{PendingWork, WorkItem};
-use crate::store::{Cx, Origin};
+use crate::store::{Cx, KeyName, Origin};
 
 impl Core {
     /// Repeats the call of a blocked client, unless all of its keys are known to be deleted since, which the mirror

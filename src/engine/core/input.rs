@@ -5,11 +5,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::client::engine::{StagedCall, StagedOutcome};
-use crate::client::info::LockName;
 use crate::client::registry::ClientWait;
 use crate::engine::core::Core;
-use crate::engine::names::KeyName;
 use crate::error::Result;
+use crate::store::KeyName;
 
 pub(in crate::engine) enum ClientInput {
     /// A call is to be executed.
@@ -19,7 +18,7 @@ pub(in crate::engine) enum ClientInput {
     /// A client has left the queues of keys.
     PassOn(Vec<KeyName>),
     /// A client stops waiting for a lock.
-    LeaveQueue(LockName, u64, Option<oneshot::Sender<()>>),
+    LeaveQueue(KeyName, u64, Option<oneshot::Sender<()>>),
     /// The connection of a client has closed.
     EndSession(u64),
     /// The admission state has changed.

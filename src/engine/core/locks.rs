@@ -12,14 +12,13 @@ use crate::dispatch::serve::{examine_queued, grant_staged};
 use crate::engine::cluster::Revision;
 use crate::engine::core::{Core, RETRY_MS, Waiter};
 use crate::engine::group::{CallGroup, Ended};
-use crate::engine::known_locks::{LocalHandover, LockNews};
-use crate::engine::names::KeyName;
+use crate::engine::locks::{LocalHandover, LockNews};
 use crate::engine::pending::{PendingWork, QueueRemoval, Queued, WorkItem};
 use crate::engine::stage::ChangedKey;
 use crate::engine::stored::StoredWait;
 use crate::error::Error;
 use crate::resp::{Output, Reply};
-use crate::store::NEVER;
+use crate::store::{KeyName, NEVER};
 use crate::time::clock::Now;
 
 /// Duration from which on an answer of the cluster is late in any case, in milliseconds.

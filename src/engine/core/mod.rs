@@ -27,21 +27,21 @@ use crate::engine::barrier::Barriers;
 use crate::engine::cluster::{ClusterFailure, ClusterTransaction, NamedValue, Revision, RevisionChanges};
 use crate::engine::execution::{Execution, KnownKeys};
 use crate::engine::group::{CallGroup, Ended, Flight};
-use crate::engine::known_locks::LocalHandover;
 use crate::engine::lanes::Lanes;
+use crate::engine::locks::LocalHandover;
 use crate::engine::mirror::Mirror;
-use crate::engine::names::{KeyName, NamePrefix};
+use crate::engine::names::{Cleared, NamePrefix};
 use crate::engine::pending::{BarrierReader, PendingWork, QueueRemoval, Queued, WorkItem};
 use crate::engine::queue::CallQueue;
 use crate::engine::reads::PendingReads;
-use crate::engine::stage::{ChangedKey, Cleared, Copy, StageCx};
+use crate::engine::stage::{ChangedKey, Copy, StageCx};
 use crate::engine::stored::StoredKey;
 use crate::engine::ttl::CountedTtl;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::EngineStats;
 use crate::resp::{Output, Reply};
-use crate::store::{Cx, NEVER, Origin};
+use crate::store::{Cx, KeyName, NEVER, Origin};
 use crate::time::clock::{Clock, Now};
 
 /// Pause before another attempt at failed work, in milliseconds.

@@ -3,8 +3,9 @@
 use crate::engine::cluster::{ClusterChange, ClusterTransaction};
 use crate::engine::core::{Core, EngineAction};
 use crate::engine::group::CallGroup;
-use crate::engine::names::{EtcdName, KeyName};
+use crate::engine::names::EtcdName;
 use crate::engine::pending::PendingWork;
+use crate::store::KeyName;
 use crate::time::clock::Now;
 
 /// Number of repetitions of a call after which its process requests a turn of its keys.

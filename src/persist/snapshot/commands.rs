@@ -6,8 +6,8 @@
 
 use crate::persist::rdb_file::{KeyMeta, RetiredFence};
 use crate::resp::{write_command, write_select};
+use crate::store::SideRecord;
 use crate::store::entry::Entry;
-use crate::store::lock_text;
 use crate::store::value::RecordBody;
 use crate::types::{self, string};
 
@@ -54,6 +54,6 @@ fn expire(out: &mut Vec<u8>, key: &[u8], meta: KeyMeta<'_>) {
         write_command(out, &[b"PEXPIREAT", key, itoa::Buffer::new().format(ms).as_bytes()]);
     }
     if let Some(text) = meta.lock {
-        write_command(out, &[b"PING", &lock_text::word(key, text)]);
+        write_command(out, &[b"PING", &SideRecord::Lock { key, text }.word()]);
     }
 }

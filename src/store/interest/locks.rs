@@ -6,11 +6,9 @@ use hashbrown::HashTable;
 
 use crate::memory::heap::allocation_len;
 use crate::store::expire::NEVER;
-use crate::store::held_lock::{HeldLock, Lock, SeenLock};
-use crate::store::holders::Holders;
 use crate::store::interest::{InterestedKey, Interests};
 use crate::store::key::{Key, shard_of};
-use crate::store::lock::{LockMode, LockRecord, LockWaiter, lock_position};
+use crate::store::lock::{HeldLock, Holders, Lock, LockMode, LockRecord, LockWaiter, SeenLock, lock_position};
 
 impl Interests {
     /// Returns true if there are locks with known holders or queued clients.

@@ -7,7 +7,28 @@ use crate::store::event::Event;
 use crate::store::fences::Retired;
 use crate::store::key::Key;
 use crate::store::shard::Keys;
+use crate::store::shard::sidecar::Sidecar;
 use crate::time::clock::Now;
+
+/// The sidecar of fences.
+pub(super) struct FenceSidecar;
+
+impl Sidecar for FenceSidecar {
+    fn on_change(keys: &mut Keys, key: Key<'_>, _: &'static Event, cx: &mut ChangeCx<'_>) {
+        if keys.interests.has_fences() {
+            let is_there = keys.find_undeleted(key).is_some();
+            keys.interests.follow_fence(key, is_there, cx.now.mono_ms().cast_signed());
+        }
+    }
+
+    fn on_overwrite(keys: &mut Keys, key: Key<'_>) {
+        keys.interests.forget_fence(key);
+    }
+
+    fn on_swap(keys: &mut Keys, other: &mut Keys) {
+        keys.interests.swap_fences(&mut other.interests);
+    }
+}
 
 impl Keys {
     /// The funnel: sets the entry of an existing key to an entry with a changed value or the same value. The key keeps

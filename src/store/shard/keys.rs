@@ -16,13 +16,12 @@ use std::sync::Arc;
 
 use crate::store::change_records::Change;
 use crate::store::changes::ChangeCx;
-use crate::store::cx::Cx;
+use crate::store::cx::{Cx, Removal};
 use crate::store::entry::Entry;
 use crate::store::event::{self, Event, EventSink};
 use crate::store::expire::{DeadlineTree, NEVER, SweepTimer};
 use crate::store::interest::Interests;
 use crate::store::key::Key;
-use crate::store::lock::LossReason;
 use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::Reclaimer;
 use crate::store::relocation::Moved;
@@ -351,10 +350,10 @@ impl Keys {
     /// missing for the call, so it must be missing in the replay of the log, too.
     pub(super) fn displace(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
         let Some(displaced) = self.detach(key, cx) else { return };
-        self.interests.forget_fence(key);
+        self.sidecars_on_overwrite(key);
         if is_expired(&displaced, cx) {
             self.log_removal(key);
-            self.lose_lock(key, LossReason::Expired, cx);
+            self.sidecars_before_removal(key, Removal::Expired, cx);
         }
         self.reclaimer.free(displaced);
     }

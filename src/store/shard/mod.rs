@@ -6,13 +6,14 @@ mod fences;
 mod field_deadlines;
 mod fields;
 mod findings;
-mod holders;
 mod image;
 mod keys;
-mod locks;
+mod lock;
 mod publish;
 mod recount;
+mod sidecar;
 mod totals;
+mod waiters;
 mod walk;
 
 use crate::store::changes::ChangeCx;

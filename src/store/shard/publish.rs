@@ -1,14 +1,26 @@
 //! Publication of a key's change: to the log first, then to all that have an interest in the key.
 
 use crate::store::changes::ChangeCx;
-use crate::store::cx::Cx;
+use crate::store::cx::{Cx, Removal};
 use crate::store::entry::Entry;
 use crate::store::event::{self, Event};
 use crate::store::key::Key;
-use crate::store::lock::LossReason;
 use crate::store::shard::Keys;
+use crate::store::shard::fences::FenceSidecar;
+use crate::store::shard::lock::LockSidecar;
+use crate::store::shard::sidecar::Sidecar;
+use crate::store::shard::waiters::WaiterSidecar;
 use crate::store::value::Type;
 use crate::time::clock::Deadline;
+
+/// Calls a function of each sidecar: this is the list of them.
+macro_rules! each_sidecar {
+    ($function:ident($($argument:expr),*)) => {{
+        WaiterSidecar::$function($($argument),*);
+        LockSidecar::$function($($argument),*);
+        FenceSidecar::$function($($argument),*);
+    }};
+}
 
 impl Keys {
     #[cold]
@@ -20,15 +32,9 @@ impl Keys {
 
     /// Notifies all that have an interest in a key of its change.
     fn announce(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>) {
-        self.notify_interested(key);
         self.events.emit_change(self.db(), key.bytes, event, cx);
-        if self.interests.has_locks() {
-            self.pass_to_holders(key, event, cx);
-            self.follow_lock(key, event.loss(), cx);
-        }
-        if self.interests.has_fences() {
-            let is_there = self.find_undeleted(key).is_some();
-            self.interests.follow_fence(key, is_there, cx.now.mono_ms().cast_signed());
+        if !self.interests.is_empty() {
+            self.sidecars_on_change(key, event, cx);
         }
     }
 
@@ -69,7 +75,7 @@ impl Keys {
             self.emit_overwritten(key, was_string);
         }
         if event.replaces() || had_expired {
-            self.interests.forget_fence(key);
+            self.sidecars_on_overwrite(key);
         }
         self.publish_change(key, event, cx);
     }
@@ -96,7 +102,7 @@ impl Keys {
     #[cold]
     pub(super) fn record_revival(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
         self.expired += 1;
-        self.lose_lock(key, LossReason::Expired, cx);
+        self.sidecars_before_removal(key, Removal::Expired, cx);
         self.log_removal(key);
         self.emit(key, event::EXPIRED);
         self.emit(key, event::NEW);
@@ -106,5 +112,37 @@ impl Keys {
     #[inline]
     pub(crate) fn emit(&self, key: Key<'_>, event: &'static Event) {
         self.events.emit(self.db(), key.bytes, event);
+    }
+}
+
+impl Keys {
+    /// See [`Sidecar::on_change`].
+    pub(super) fn sidecars_on_change(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>) {
+        each_sidecar!(on_change(self, key, event, cx));
+    }
+
+    /// See [`Sidecar::before_removal`].
+    pub(crate) fn sidecars_before_removal(&mut self, key: Key<'_>, cause: Removal, cx: &mut ChangeCx<'_>) {
+        each_sidecar!(before_removal(self, key, cause, cx));
+    }
+
+    /// See [`Sidecar::on_overwrite`].
+    pub(super) fn sidecars_on_overwrite(&mut self, key: Key<'_>) {
+        each_sidecar!(on_overwrite(self, key));
+    }
+
+    /// See [`Sidecar::before_bulk_change`].
+    pub(super) fn sidecars_before_bulk_change(&mut self, cause: Removal, cx: &mut ChangeCx<'_>) {
+        each_sidecar!(before_bulk_change(self, cause, cx));
+    }
+
+    /// See [`Sidecar::on_bulk_change`].
+    pub(super) fn sidecars_on_bulk_change(&mut self, key: Key<'_>, cause: Removal, cx: &mut ChangeCx<'_>) {
+        each_sidecar!(on_bulk_change(self, key, cause, cx));
+    }
+
+    /// See [`Sidecar::on_swap`].
+    pub(super) fn sidecars_on_swap(&mut self, other: &mut Keys) {
+        each_sidecar!(on_swap(self, other));
     }
 }

@@ -7,9 +7,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::store::changes::ChangeCx;
+use crate::store::cx::Removal;
 use crate::store::event;
 use crate::store::key::Key;
-use crate::store::lock::LossReason;
 use crate::store::shard::Keys;
 
 impl Keys {
@@ -31,8 +31,7 @@ impl Keys {
         let concerned: Vec<(u64, Box<[u8]>)> = self.interests.keys().map(|key| (key.hash, key.bytes.into())).collect();
         for (hash, bytes) in &concerned {
             let key = Key { bytes, hash: *hash };
-            self.notify_interested(key);
-            self.follow_lock(key, LossReason::Deleted, cx);
+            self.sidecars_on_bulk_change(key, Removal::Deleted, cx);
         }
         self.events.emit_flush();
         self.events.record_all(None);

@@ -9,23 +9,19 @@ use crate::store::databases::{Databases, Shards, WholeStore};
 use crate::store::key::{Key, shard_of};
 use crate::store::shard::Shard;
 
-/// The shards that a view may use.
+/// The shards that a view may use: those of the declared keys, or any.
 pub(super) enum ShardAccess<'a> {
-    /// The shards of the declared keys.
-    Declared(DeclaredShards<'a>),
+    /// The shard of the declared key, and all shards of its database, of which the next call's is locked; `None` if the
+    /// shard is lent.
+    One(LockedShard<'a>, Option<&'a Shards>),
+    /// The shards of the declared keys, in ascending order of their numbers; none in a view of nothing.
+    Several(SmallVec<[LockedShard<'a>; 8]>),
     /// Any shard of any database; the number is that of the present one.
     Whole(WholeStore<'a>, usize),
 }
 
-/// Locked shards of one database, in ascending order of their numbers; none in a view of nothing.
-pub(super) struct DeclaredShards<'a> {
-    /// All shards of the database, of which the next call's is locked; `None` if these are lent.
-    database: Option<&'a Shards>,
-    locked: SmallVec<[LockedShard<'a>; 8]>,
-}
-
 /// A shard that is locked for a call, or lent to a nested one.
-enum LockedShard<'a> {
+pub(super) enum LockedShard<'a> {
     Own(MutexGuard<'a, Shard>),
     Lent(&'a mut Shard),
 }
@@ -40,26 +36,46 @@ impl<'a> ShardAccess<'a> {
     pub(super) fn locked(databases: &'a Databases, db: usize, hashes: &[u64]) -> Self {
         match hashes {
             [] => ShardAccess::Whole(WholeStore::Shared(databases), db),
-            hashes => ShardAccess::Declared(DeclaredShards::lock(databases.at(db).shards(), hashes)),
+            [hash] => ShardAccess::one(databases.at(db).shards(), *hash),
+            _ => {
+                let shards = databases.at(db).shards();
+                let mut indexes: SmallVec<[usize; 16]> = hashes.iter().map(|hash| shard_of(*hash)).collect();
+                indexes.sort_unstable();
+                indexes.dedup();
+                ShardAccess::Several(indexes.into_iter().map(|index| LockedShard::Own(shards[index].lock())).collect())
+            }
         }
+    }
+
+    #[inline]
+    fn one(shards: &'a Shards, hash: u64) -> Self {
+        ShardAccess::One(LockedShard::Own(shards[shard_of(hash)].lock()), Some(shards))
     }
 
     /// Returns the access of a view of nothing.
     pub(super) fn closed() -> Self {
-        ShardAccess::Declared(DeclaredShards { database: None, locked: SmallVec::new() })
+        ShardAccess::Several(SmallVec::new())
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        matches!(self, ShardAccess::Declared(shards) if shards.locked.is_empty())
+        matches!(self, ShardAccess::Several(shards) if shards.is_empty())
     }
 
     /// Locks the shard of the next call's key instead; returns false if that is not possible, because the view has
     /// locked several shards.
     #[inline]
     pub(super) fn move_on(&mut self, hashes: &[u64]) -> bool {
-        match self {
-            ShardAccess::Declared(shards) => shards.move_on(hashes),
-            ShardAccess::Whole(store, _) => store.is_exclusive(),
+        match (&*self, hashes) {
+            (ShardAccess::One(shard, Some(shards)), [hash]) => {
+                if shard.keys.index() != shard_of(*hash) {
+                    let shards = *shards;
+                    *self = ShardAccess::closed(); // a thread holds one shard at a time, or locks several in their order
+                    *self = ShardAccess::one(shards, *hash);
+                }
+                true
+            }
+            (ShardAccess::Whole(store, _), _) => store.is_exclusive(),
+            _ => false,
         }
     }
 
@@ -67,7 +83,14 @@ impl<'a> ShardAccess<'a> {
     #[inline(always)] // three calls deep in every look-up
     pub(super) fn shard(&mut self, key: Key<'_>) -> &mut Shard {
         match self {
-            ShardAccess::Declared(shards) => shards.of(key.hash),
+            ShardAccess::One(shard, _) => {
+                debug_assert_eq!(shard.keys.index(), shard_of(key.hash), "{UNDECLARED}");
+                shard
+            }
+            ShardAccess::Several(shards) => {
+                let at = position(shards, key.hash).expect(UNDECLARED);
+                &mut shards[at]
+            }
             ShardAccess::Whole(WholeStore::Exclusive(databases), db) => databases.at_mut(*db).shard_of(key.hash),
             ShardAccess::Whole(WholeStore::Shared(_), _) => unreachable!("{UNDECLARED}"),
         }
@@ -77,7 +100,7 @@ impl<'a> ShardAccess<'a> {
     pub(super) fn with_shard<T>(&mut self, db: Option<usize>, index: usize, act: impl FnOnce(&mut Shard) -> T) -> T {
         match self {
             ShardAccess::Whole(store, present) => store.with_shard(db.unwrap_or(*present), index, act),
-            ShardAccess::Declared(_) => unreachable!("{NO_KEYS}"),
+            ShardAccess::One(..) | ShardAccess::Several(_) => unreachable!("{NO_KEYS}"),
         }
     }
 
@@ -95,15 +118,16 @@ impl<'a> ShardAccess<'a> {
     pub(super) fn with_any(&mut self, db: usize, key: Key<'_>, act: impl FnOnce(&mut Shard)) {
         match self {
             ShardAccess::Whole(store, _) => store.with_shard(db, shard_of(key.hash), act),
-            ShardAccess::Declared(shards) if shards.locked.is_empty() => {}
-            ShardAccess::Declared(shards) => act(shards.of(key.hash)),
+            ShardAccess::Several(shards) if shards.is_empty() => {}
+            ShardAccess::One(..) | ShardAccess::Several(_) => act(self.shard(key)),
         }
     }
 
     /// Calls `act` with every locked shard; if no keys were declared, with the shards of all databases.
     pub(super) fn each_shard(&mut self, mut act: impl FnMut(&mut Shard)) {
         match self {
-            ShardAccess::Declared(shards) => shards.locked.iter_mut().for_each(|shard| act(shard)),
+            ShardAccess::One(shard, _) => act(shard),
+            ShardAccess::Several(shards) => shards.iter_mut().for_each(|shard| act(shard)),
             ShardAccess::Whole(store, _) => store.each_shard(act),
         }
     }
@@ -119,7 +143,8 @@ impl<'a> ShardAccess<'a> {
     /// Borrows every locked shard for reading, in ascending order of their numbers.
     pub(super) fn shards(&mut self) -> SmallVec<[&Shard; 8]> {
         match self {
-            ShardAccess::Declared(shards) => shards.locked.iter().map(|shard| &**shard).collect(),
+            ShardAccess::One(shard, _) => std::iter::once(&**shard).collect(),
+            ShardAccess::Several(shards) => shards.iter().map(|shard| &**shard).collect(),
             ShardAccess::Whole(WholeStore::Exclusive(databases), db) => {
                 databases.at_mut(*db).shards_mut().iter_mut().map(|shard| &*shard.get_mut()).collect()
             }
@@ -130,7 +155,8 @@ impl<'a> ShardAccess<'a> {
     /// Returns the numbers of the locked shards; `None` if they may be any.
     pub(super) fn numbers(&self) -> Option<SmallVec<[usize; 8]>> {
         match self {
-            ShardAccess::Declared(shards) => Some(shards.locked.iter().map(|shard| shard.keys.index()).collect()),
+            ShardAccess::One(shard, _) => Some(std::iter::once(shard.keys.index()).collect()),
+            ShardAccess::Several(shards) => Some(shards.iter().map(|shard| shard.keys.index()).collect()),
             ShardAccess::Whole(..) => None,
         }
     }
@@ -138,7 +164,10 @@ impl<'a> ShardAccess<'a> {
     /// Lends all locked shards, in database `db` if everything is locked.
     pub(super) fn lend(&mut self, db: usize) -> ShardAccess<'_> {
         match self {
-            ShardAccess::Declared(shards) => ShardAccess::Declared(shards.lend()),
+            ShardAccess::One(shard, _) => ShardAccess::One(LockedShard::Lent(shard), None),
+            ShardAccess::Several(shards) => {
+                ShardAccess::Several(shards.iter_mut().map(|shard| LockedShard::Lent(shard)).collect())
+            }
             ShardAccess::Whole(store, _) => ShardAccess::Whole(store.lend(), db),
         }
     }
@@ -147,14 +176,15 @@ impl<'a> ShardAccess<'a> {
     pub(super) fn aim(&mut self, db: usize) -> usize {
         match self {
             ShardAccess::Whole(_, aimed) => std::mem::replace(aimed, db),
-            ShardAccess::Declared(_) => unreachable!("{NOT_EXCLUSIVE}"),
+            ShardAccess::One(..) | ShardAccess::Several(_) => unreachable!("{NOT_EXCLUSIVE}"),
         }
     }
 
     /// Returns true if the keys with these hashes are locked.
     pub(super) fn covers(&self, hashes: &[u64]) -> bool {
         match self {
-            ShardAccess::Declared(shards) => hashes.iter().all(|hash| shards.position(*hash).is_some()),
+            ShardAccess::One(shard, _) => hashes.iter().all(|hash| shard_of(*hash) == shard.keys.index()),
+            ShardAccess::Several(shards) => hashes.iter().all(|hash| position(shards, *hash).is_some()),
             ShardAccess::Whole(store, _) => store.is_exclusive() || hashes.is_empty(),
         }
     }
@@ -164,58 +194,14 @@ impl<'a> ShardAccess<'a> {
     pub(super) fn used_databases(&self) -> Vec<usize> {
         match self {
             ShardAccess::Whole(store, _) => store.used(),
-            ShardAccess::Declared(_) => unreachable!("{NOT_EXCLUSIVE}"),
+            ShardAccess::One(..) | ShardAccess::Several(_) => unreachable!("{NOT_EXCLUSIVE}"),
         }
     }
 }
 
-impl<'a> DeclaredShards<'a> {
-    #[inline(always)] // as GateGuard::view
-    fn lock(database: &'a Shards, hashes: &[u64]) -> Self {
-        let lock = |index: usize| LockedShard::Own(database[index].lock());
-        let locked = match hashes {
-            [hash] => SmallVec::from_iter([lock(shard_of(*hash))]),
-            hashes => {
-                let mut indexes: SmallVec<[usize; 16]> = hashes.iter().map(|hash| shard_of(*hash)).collect();
-                indexes.sort_unstable();
-                indexes.dedup();
-                indexes.into_iter().map(lock).collect()
-            }
-        };
-        DeclaredShards { database: Some(database), locked }
-    }
-
-    /// See [`ShardAccess::move_on`].
-    #[inline]
-    fn move_on(&mut self, hashes: &[u64]) -> bool {
-        let (Some(database), [locked], [hash]) = (self.database, &self.locked[..], hashes) else { return false };
-        if locked.keys.index() != shard_of(*hash) {
-            self.locked.clear(); // a thread holds one shard at a time, or locks several in their order
-            self.locked.push(LockedShard::Own(database[shard_of(*hash)].lock()));
-        }
-        true
-    }
-
-    /// Returns the position of a key's shard among the locked ones.
-    fn position(&self, hash: u64) -> Option<usize> {
-        self.locked.binary_search_by_key(&shard_of(hash), |shard| shard.keys.index()).ok()
-    }
-
-    /// Borrows the shard of a declared key.
-    #[inline(always)] // as ShardAccess::shard
-    fn of(&mut self, hash: u64) -> &mut Shard {
-        let position = if self.locked.len() == 1 { 0 } else { self.position(hash).expect(UNDECLARED) };
-        let shard = &mut self.locked[position];
-        debug_assert_eq!(shard.keys.index(), shard_of(hash), "{UNDECLARED}");
-        shard
-    }
-
-    fn lend(&mut self) -> DeclaredShards<'_> {
-        DeclaredShards {
-            database: None,
-            locked: self.locked.iter_mut().map(|shard| LockedShard::Lent(shard)).collect(),
-        }
-    }
+/// Returns the position of a key's shard among several.
+fn position(shards: &[LockedShard<'_>], hash: u64) -> Option<usize> {
+    shards.binary_search_by_key(&shard_of(hash), |shard| shard.keys.index()).ok()
 }
 
 impl Deref for LockedShard<'_> {

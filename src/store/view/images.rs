@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::store::image::{ByKey, CopyLimit, Image, LockImage, TooLarge};
+use crate::store::image::{ByKey, CopyLimit, Image, TooLarge};
 use crate::store::key::{Key, shard_of};
-use crate::store::lock::LockHolder;
 use crate::store::view::View;
 
 /// Access to the images of the keys of all databases.
@@ -57,22 +56,6 @@ impl Images<'_, '_> {
         let View { access, cx, .. } = &mut *self.0;
         let cx = &mut cx.uncounted();
         access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore(key, image, cx))
-    }
-
-    /// Restores the lock of a key of any database; returns true if all holders were restored. The caller logs the lock
-    /// if it is to be logged.
-    pub(crate) fn restore_lock(
-        &mut self,
-        db: usize,
-        key: Key<'_>,
-        lock: &LockImage,
-        is_connected: impl Fn(&dyn LockHolder) -> bool,
-    ) -> bool {
-        let View { access, cx, .. } = &mut *self.0;
-        cx.aside(|cx| {
-            access
-                .with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore_lock(key, lock, is_connected, cx))
-        })
     }
 
     /// Raises the flags of the watchers of existing keys; to be called before and after keys are restored.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::store::entry::Entry;
 use crate::store::event::Event;
-use crate::store::held_lock::{HeldLock, SeenLock};
-use crate::store::holders::{Holder, Holders, Sharing};
 use crate::store::key::{Key, SHARDS, shard_of};
-use crate::store::lock::{LockHolder, LockMode, LockRecord, LockWaiter, LossReason, shard_at};
-use crate::store::lock_text;
+use crate::store::lock::{
+    self, HeldLock, Holder, Holders, LockHolder, LockImage, LockMode, LockRecord, LockWaiter, LossReason, SeenLock,
+    Sharing, shard_at,
+};
 use crate::store::view::{Ttl, View};
 use crate::time::clock::Deadline;
 
@@ -228,9 +228,20 @@ impl<'v> Locks<'v, '_> {
         let View { access, cx, .. } = &mut *self.0;
         let (mut text, now) = (None, cx.now);
         if access.covers(&[key.hash]) || access.is_open() {
-            access.with_any(db, key, |shard| text = shard.keys.held_lock(key).map(|lock| lock_text::encode(lock, now)));
+            access.with_any(db, key, |shard| text = shard.keys.held_lock(key).map(|lock| lock::encode(lock, now)));
         }
         text
+    }
+
+    /// Returns the locks of this database with several holders, each with its text; for calls that declare no keys.
+    pub(crate) fn texts_of_shared(&mut self) -> Vec<(Box<[u8]>, Vec<u8>)> {
+        let (mut texts, now) = (Vec::new(), self.0.cx.now);
+        self.for_each(|lock, _| {
+            if let Some(held @ HeldLock::Shared(_)) = lock.held {
+                texts.push((lock.key.bytes.into(), lock::encode(held, now)));
+            }
+        });
+        texts
     }
 
     /// Restores the lock of a key of any database from a text, if the key has its value, and returns its largest
@@ -243,9 +254,52 @@ impl<'v> Locks<'v, '_> {
         text: &[u8],
         former: impl Fn(&[u8]) -> Arc<dyn LockHolder>,
     ) -> Option<i64> {
-        let image = lock_text::decode(text, self.0.cx.now, former)?;
-        self.0.images().restore_lock(db, key, &image, |_| true);
+        let image = lock::decode(text, self.0.cx.now, former)?;
+        self.restore(db, key, &image, |_| true);
         Some(image.last_fence())
+    }
+
+    /// Restores the lock of a key of any database from an image; returns true if all holders were restored. The caller
+    /// logs the lock if it is to be logged. For calls declared EXCLUSIVE.
+    pub(crate) fn restore(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        lock: &LockImage,
+        is_connected: impl Fn(&dyn LockHolder) -> bool,
+    ) -> bool {
+        let View { access, cx, .. } = &mut *self.0;
+        cx.aside(|cx| {
+            access
+                .with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.restore_lock(key, lock, is_connected, cx))
+        })
+    }
+
+    /// Gives a key of any database its lock in a cluster, with the queue for it, or no lock; for calls that declare no
+    /// keys.
+    pub(crate) fn adopt(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        record: Option<LockRecord>,
+        queue: impl IntoIterator<Item = LockWaiter>,
+    ) {
+        let View { access, cx, .. } = &mut *self.0;
+        access.with_shard(Some(db), shard_of(key.hash), |shard| {
+            shard.keys.adopt_lock(key, record, cx);
+            shard.keys.set_lock_queue(key, queue);
+        });
+    }
+
+    /// Removes all clients from the queue for a lock of any database; for calls that declare no keys.
+    pub(crate) fn clear_queue(&mut self, db: usize, key: Key<'_>) {
+        self.0.access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.set_lock_queue(key, []));
+    }
+
+    /// Calls `look` with the record of the exclusive lock of a key of any database, if it is one; for calls that declare
+    /// no keys.
+    pub(crate) fn look_at<T>(&mut self, db: usize, key: Key<'_>, look: impl FnOnce(&LockRecord) -> T) -> Option<T> {
+        self.0.access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.lock(key).map(look))
     }
 
     /// Visits the locks of this database, each with its entry, shard by shard; for calls that declare no keys.
@@ -266,15 +320,5 @@ impl<'v> Locks<'v, '_> {
                 return;
             }
         }
-    }
-
-    /// Removes a key that gets another name or database, and returns its entry. The event is emitted later. If the key
-    /// is a lock, the lock is lost for this reason.
-    pub(crate) fn remove_for_move(&mut self, key: Key<'_>, loss: LossReason) -> Option<Entry> {
-        if !self.0.exists(key) {
-            return None;
-        }
-        self.lose(key, loss);
-        self.0.take(key, Event::NONE)
     }
 }

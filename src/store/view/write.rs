@@ -3,12 +3,11 @@
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::store::cx::Lookup;
+use crate::store::cx::{Lookup, Removal};
 use crate::store::entry::Entry;
 use crate::store::event::Event;
 use crate::store::fences::Retired;
 use crate::store::key::{Key, SHARDS, shard_of};
-use crate::store::lock::LossReason;
 use crate::store::shard::Edit;
 use crate::store::value::{DataType, SHARED_MIN, Str, StringHint, Type, Value, WrongType};
 use crate::store::view::{Ttl, View};
@@ -158,6 +157,16 @@ impl<'a> View<'a> {
         keys.remove(key, event, cx)
     }
 
+    /// Removes a key that gets another name or database, and returns its entry. The event is emitted later.
+    pub(crate) fn take_for_move(&mut self, key: Key<'_>, cause: Removal) -> Option<Entry> {
+        if !self.exists(key) {
+            return None;
+        }
+        let (keys, cx) = self.keys(key);
+        keys.sidecars_before_removal(key, cause, cx);
+        keys.remove(key, Event::NONE, cx)
+    }
+
     /// Sets the entry of a key, replacing an existing one; `key` is the entry's key, and counts as new in any case.
     pub fn put(&mut self, key: Key<'_>, entry: Entry, event: &'static Event) {
         if let Some(is_same_type) = self.put_untold(key, entry, event) {
@@ -200,7 +209,7 @@ impl<'a> View<'a> {
     /// Moves a value, with its deadline, from one key to another, overwriting it; returns true if there was a value.
     /// The events, of the old name and of the new, are emitted when both keys have changed.
     pub fn rename(&mut self, (from, to): (Key<'_>, Key<'_>), events: [&'static Event; 2]) -> bool {
-        let Some(entry) = self.locks().remove_for_move(from, LossReason::Renamed) else { return false };
+        let Some(entry) = self.take_for_move(from, Removal::Renamed) else { return false };
         self.exists(to); // a look-up deletes an expired key, so that it counts as new
         let overwritten = self.put_untold(to, entry.with_key(to.bytes), Event::NONE);
         self.emit(from, events[0]);

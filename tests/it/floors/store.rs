@@ -18,15 +18,13 @@ const FLOORS: &[&[&str]] = &[
     &["services"],
     &["reclaim"],
     &["changes", "interest"],
-    &["lock_text"],
     &["event", "image", "queues", "relocation"],
     &["walk"],
     &["entry", "value"],
     &["mod", "resident"],
-    &["held_lock"],
-    &["holders", "lock_queue"],
-    &["change_records", "expire", "fences", "generation", "lock", "memory_account", "table", "tail_work"],
-    &["cx", "gate", "key", "limits", "sync", "usage"],
+    &["gate", "lock"],
+    &["change_records", "expire", "fences", "generation", "memory_account", "table", "tail_work"],
+    &["cx", "key", "limits", "side_record", "sync", "usage"],
 ];
 
 /// Modules of one layer that import each other: an entry contains a value, and a large value is a table of entries.

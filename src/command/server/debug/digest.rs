@@ -1,13 +1,13 @@
 //! DEBUG DIGEST: a digest of the data.
 
+#[cfg(feature = "internals")]
+use crate::command::lock::describe;
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::store::entry::Entry;
-#[cfg(feature = "internals")]
-use crate::store::{HeldLock, Holder, LockRecord, NEVER, Stream, value::Hash};
 use crate::store::{Lookup, View};
 #[cfg(feature = "internals")]
-use crate::time::clock::{Deadline, Now};
+use crate::store::{Stream, value::Hash};
 use crate::types::{self, digest::Digest};
 
 /// Mixes a value, and the presence of a TTL, into the digest of its key.
@@ -89,7 +89,7 @@ pub(crate) fn image(namespace: &crate::namespace::Namespace) -> Vec<String> {
             }
             for (_, key, line) in keys.drain(..) {
                 let fence = view.locks().fence(namespace.store.key(&key));
-                let lock = view.locks().inspect(db, namespace.store.key(&key), |lock, _| describe_lock(lock, now));
+                let lock = view.locks().inspect(db, namespace.store.key(&key), |lock, _| describe(lock, now));
                 lines.push(format!("{db} {}: {line} fence {fence} lock {lock:?}", key.escape_ascii()));
             }
         });
@@ -100,22 +100,6 @@ pub(crate) fn image(namespace: &crate::namespace::Namespace) -> Vec<String> {
     lines.extend(libraries.iter().map(|code| format!("library {}", code.escape_ascii())));
     lines.sort_unstable();
     lines
-}
-
-/// Describes a lock, without the times at which it was acquired.
-#[cfg(feature = "internals")]
-fn describe_lock(lock: HeldLock<'_>, now: Now) -> String {
-    let of = |record: &LockRecord| format!("{} {} {:?}", record.token.escape_ascii(), record.fence, record.meta);
-    match lock {
-        HeldLock::Exclusive(record) => of(record),
-        HeldLock::Shared(holders) => {
-            let until = |until_ms: u64| (until_ms != NEVER).then(|| Deadline::at_mono_ms(until_ms).wall_ms(now));
-            let holder = |(_, holder): (u64, &Holder)| {
-                format!("{} {} until {:?}", of(&holder.record), holder.permits, until(holder.until_ms))
-            };
-            format!("{:?} {:?}", holders.sharing(), holders.iter().map(holder).collect::<Vec<_>>())
-        }
-    }
 }
 
 /// Returns the parts of a value that its digest leaves out: the deadlines of fields, and the groups of a stream.

@@ -4,9 +4,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::store::changes::ChangeCx;
+use crate::store::cx::Removal;
 use crate::store::entry::Entry;
 use crate::store::key::Key;
-use crate::store::lock::LossReason;
 use crate::store::reclaim::Contents;
 use crate::store::shard::field_deadlines::{FieldDeadlines, nearest_deadline};
 use crate::store::shard::keys::{Keys, is_expired};
@@ -15,7 +15,7 @@ use crate::store::table::Table;
 impl Keys {
     /// The bulk version of the funnel: removes every key and returns the former contents.
     pub(crate) fn clear(&mut self, cx: &mut ChangeCx<'_>) -> Contents {
-        self.before_all_change(LossReason::Flushed, cx);
+        self.before_all_change(Removal::Flushed, cx);
         let empty = Table::new(self.table.hasher().clone());
         let old = Contents {
             table: std::mem::replace(&mut self.table, empty),
@@ -28,7 +28,7 @@ impl Keys {
         self.changes += old.keys() as u64;
         self.with_ttl = 0;
         self.report();
-        self.all_changed(&old.table, LossReason::Flushed, cx);
+        self.all_changed(&old.table, Removal::Flushed, cx);
         self.unfinished -= 1;
         old
     }
@@ -36,8 +36,8 @@ impl Keys {
     /// The bulk version of the funnel: swaps all keys with the keys of another shard. Watchers stay with their
     /// databases.
     pub(crate) fn swap(&mut self, other: &mut Keys, cx: &mut ChangeCx<'_>) {
-        self.before_all_change(LossReason::Swapped, cx);
-        other.before_all_change(LossReason::Swapped, cx);
+        self.before_all_change(Removal::Swapped, cx);
+        other.before_all_change(Removal::Swapped, cx);
         std::mem::swap(&mut self.table, &mut other.table);
         std::mem::swap(&mut self.deadlines, &mut other.deadlines);
         FieldDeadlines::swap(&mut self.fields, &mut other.fields);
@@ -47,9 +47,9 @@ impl Keys {
         std::mem::swap(&mut self.memory, &mut other.memory);
         std::mem::swap(&mut self.reported_memory, &mut other.reported_memory);
         std::mem::swap(&mut self.reported, &mut other.reported);
-        self.interests.swap_fences(&mut other.interests);
-        self.all_changed(&other.table, LossReason::Swapped, cx);
-        other.all_changed(&self.table, LossReason::Swapped, cx);
+        self.sidecars_on_swap(other);
+        self.all_changed(&other.table, Removal::Swapped, cx);
+        other.all_changed(&self.table, Removal::Swapped, cx);
         self.delete_expired_watched(cx);
         other.delete_expired_watched(cx);
         self.unfinished -= 1;
@@ -57,9 +57,9 @@ impl Keys {
     }
 
     /// Begins the change of all keys, by which locks are lost. A walk of a snapshot stays with the keys.
-    fn before_all_change(&mut self, loss: LossReason, cx: &mut ChangeCx<'_>) {
+    fn before_all_change(&mut self, cause: Removal, cx: &mut ChangeCx<'_>) {
         self.unfinished += 1;
-        self.lose_all_locks(loss, cx);
+        self.sidecars_before_bulk_change(cause, cx);
         cx.changes_mut().add();
         if self.events.is_logged() {
             cx.record_all(self.events.record_pool());
@@ -68,7 +68,7 @@ impl Keys {
 
     /// Handles the change of all keys: the keys of `old`, and the present keys. An expired key from elsewhere is no
     /// change for its watchers: for them it was missing before and is missing now.
-    fn all_changed(&mut self, old: &Table<Entry>, loss: LossReason, cx: &mut ChangeCx<'_>) {
+    fn all_changed(&mut self, old: &Table<Entry>, cause: Removal, cx: &mut ChangeCx<'_>) {
         let Keys { table, interests, .. } = &*self;
         let has_changed = |key: &Key<'_>| {
             let appears = || table.find(key.hash, key.bytes).is_some_and(|entry| !is_expired(entry, cx));
@@ -78,8 +78,7 @@ impl Keys {
         let changed: Vec<(u64, Box<[u8]>)> = changed.collect();
         for (hash, bytes) in &changed {
             let key = Key { bytes, hash: *hash };
-            self.notify_interested(key);
-            self.follow_lock(key, loss, cx);
+            self.sidecars_on_bulk_change(key, cause, cx);
         }
     }
 
@@ -112,7 +111,7 @@ impl Keys {
         self.attach(key, entry, cx);
         self.record_fields(key, false, nearest, cx);
         match fence {
-            0 => self.interests.forget_fence(key), // a retired fence
+            0 => self.sidecars_on_overwrite(key), // a retired fence
             fence => self.set_fence(key, fence),
         }
         self.unfinished -= 1;

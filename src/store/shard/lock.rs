@@ -1,21 +1,46 @@
-//! Clients that watch keys of a shard or are blocked on them, and locks among the keys: the fate of a lock when its key
-//! changes, and the queue for it.
+//! Locks among the keys of a shard: the fate of a lock when its key changes, and the queue for it.
+
+mod holders;
 
 use std::collections::VecDeque;
 
 use crate::store::changes::ChangeCx;
-use crate::store::cx::Cx;
+use crate::store::cx::{Cx, Removal};
 use crate::store::entry::Entry;
-use crate::store::event;
-use crate::store::held_lock::{HeldLock, SeenLock};
-use crate::store::interest::{ReadyKeys, WatchFlag};
+use crate::store::event::{self, Event};
 use crate::store::key::Key;
-use crate::store::lock::{LockRecord, LockWaiter, LossReason, LostLock};
-use crate::store::lock_text;
-use crate::store::queues::Waiter;
+use crate::store::lock::{
+    self, HeldLock, HolderImage, LockHolder, LockImage, LockRecord, LockWaiter, LossReason, LostLock, SeenLock,
+};
 use crate::store::shard::Keys;
 use crate::store::shard::keys::is_expired;
+use crate::store::shard::sidecar::Sidecar;
+use crate::store::side_record::SideRecord;
 use crate::store::value::Str;
+
+/// The sidecar of locks.
+pub(super) struct LockSidecar;
+
+impl Sidecar for LockSidecar {
+    fn on_change(keys: &mut Keys, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>) {
+        if keys.interests.has_locks() {
+            keys.pass_to_holders(key, event, cx);
+            keys.follow_lock(key, event.removal(), cx);
+        }
+    }
+
+    fn before_removal(keys: &mut Keys, key: Key<'_>, cause: Removal, cx: &mut ChangeCx<'_>) {
+        keys.lose_lock(key, cause.into(), cx);
+    }
+
+    fn before_bulk_change(keys: &mut Keys, cause: Removal, cx: &mut ChangeCx<'_>) {
+        keys.lose_all_locks(cause.into(), cx);
+    }
+
+    fn on_bulk_change(keys: &mut Keys, key: Key<'_>, cause: Removal, cx: &mut ChangeCx<'_>) {
+        keys.follow_lock(key, cause, cx);
+    }
+}
 
 impl Keys {
     /// Returns the record of the holder of an exclusive lock.
@@ -67,7 +92,7 @@ impl Keys {
     }
 
     /// Passes the present state of a lock to the log, and adds its change to the records of the call.
-    pub(super) fn record_lock(&self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
+    fn record_lock(&self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
         if self.events.is_logged() {
             let held = self.held_lock(key);
             self.events.record_lock(self.db(), key.bytes, held);
@@ -78,11 +103,12 @@ impl Keys {
     }
 
     /// Logs the state of a lock, where no call has changed it, if the key is a lock and there is a log.
-    pub(super) fn log_lock(&self, key: Key<'_>, cx: &Cx) {
+    fn log_lock(&self, key: Key<'_>, cx: &Cx) {
         if self.events.is_logged()
             && let Some(lock) = self.held_lock(key)
         {
-            self.events.log_lock(self.db(), key.bytes, &lock_text::encode(lock, cx.now));
+            let text = lock::encode(lock, cx.now);
+            self.events.log_side_record(self.db(), SideRecord::Lock { key: key.bytes, text: &text });
         }
     }
 
@@ -92,7 +118,7 @@ impl Keys {
     }
 
     /// Ends all locks before their keys are removed. A walk of a snapshot still gets the keys unchanged.
-    pub(super) fn lose_all_locks(&mut self, loss: LossReason, cx: &mut ChangeCx<'_>) {
+    fn lose_all_locks(&mut self, loss: LossReason, cx: &mut ChangeCx<'_>) {
         if self.interests.has_locks() {
             let held = self.interests.locks().filter(|lock| lock.held.is_some());
             let held: Vec<(u64, Box<[u8]>)> = held.map(|lock| (lock.key.hash, lock.key.bytes.into())).collect();
@@ -118,7 +144,7 @@ impl Keys {
         }
     }
 
-    pub(super) fn announce_loss(&self, key: Key<'_>, record: &LockRecord, loss: LossReason, cx: &Cx) {
+    fn announce_loss(&self, key: Key<'_>, record: &LockRecord, loss: LossReason, cx: &Cx) {
         let is_awaited = self.interests.counts().queued > 0 && self.interests.lock_queue(key).is_some();
         let awaited = is_awaited.then(|| (self.db(), key.hash));
         self.events.emit_lost_lock(&LostLock { key: key.bytes, record, loss, at_us: cx.now.mono_us(), awaited });
@@ -137,13 +163,13 @@ impl Keys {
     }
 
     /// Handles the change of a key that may be a lock: the lock is lost unless the key still has its value, and a free
-    /// lock is marked as ready for the clients queued for it. `loss` is the reason for the absence of a missing key.
-    pub(super) fn follow_lock(&mut self, key: Key<'_>, loss: LossReason, cx: &mut ChangeCx<'_>) {
+    /// lock is marked as ready for the clients queued for it. `cause` is that of the absence of a missing key.
+    fn follow_lock(&mut self, key: Key<'_>, cause: Removal, cx: &mut ChangeCx<'_>) {
         let entry = self.find_undeleted(key).filter(|entry| !is_expired(entry, cx));
         let is_free = entry.is_none();
         let is_lost = self.held_lock(key).is_some_and(|lock| !entry.is_some_and(|entry| lock.is_value(entry)));
         if is_lost {
-            self.lose_lock(key, if is_free { loss } else { LossReason::Overwritten }, cx);
+            self.lose_lock(key, if is_free { cause.into() } else { LossReason::Overwritten }, cx);
         }
         if self.interests.lock_queue(key).is_some() && (is_free || !self.queued_holders(key).is_empty()) {
             self.interests.mark_ready(key);
@@ -175,40 +201,7 @@ impl Keys {
         several.filter(is_holder).copied().collect()
     }
 
-    /// Raises `flag` when the key changes from now on.
-    pub(crate) fn watch(&mut self, key: Key<'_>, flag: &WatchFlag, cx: &mut ChangeCx<'_>) {
-        self.peek(key, cx);
-        self.interests.watch(key, flag);
-    }
-
-    /// Reverts [`Keys::watch`].
-    pub(crate) fn unwatch(&mut self, key: Key<'_>, flag: &WatchFlag) {
-        self.interests.unwatch(key, flag);
-    }
-
-    /// Handles the change of a key: raises the flags of its watchers, and marks it as ready if its present value, or
-    /// none, serves a blocked client.
-    pub(super) fn notify_interested(&mut self, key: Key<'_>) {
-        self.interests.raise_flags(key);
-        if self.interests.has_waiters(key) {
-            let of = self.find_undeleted(key).map(Entry::kind);
-            self.interests.mark_awaited(key, of);
-        }
-    }
-
-    /// Appends a client to the queue of a key, to be served when the key changes.
-    pub(crate) fn enqueue(&mut self, key: Key<'_>, waiter: Waiter) {
-        self.interests.enqueue(key, waiter);
-    }
-
-    /// Reverts [`Keys::enqueue`] and [`Keys::join_queue`]. Clients that were queued for a lock behind this client, and
-    /// not only because the lock was held, may be served now.
-    pub(crate) fn dequeue(&mut self, key: Key<'_>, number: u64) {
-        let was_first = self.interests.dequeue(key, number);
-        self.follow_first(key, was_first);
-    }
-
-    fn follow_first(&mut self, key: Key<'_>, was_first: bool) {
+    pub(super) fn follow_first(&mut self, key: Key<'_>, was_first: bool) {
         if was_first && (self.find_undeleted(key).is_none() || self.holders(key).is_some()) {
             self.interests.mark_ready(key);
         }
@@ -223,20 +216,6 @@ impl Keys {
     /// Removes a client that was served from the queue for a lock.
     pub(crate) fn leave_queue(&mut self, key: Key<'_>, number: u64) {
         self.interests.dequeue(key, number);
-    }
-
-    /// Returns the first client blocked on a key, after the wait `after`, that its present value, or none, serves.
-    pub(crate) fn next_waiter(&mut self, key: Key<'_>, after: u64, cx: &mut ChangeCx<'_>) -> Option<Waiter> {
-        if !self.interests.has_waiters(key) {
-            return None;
-        }
-        let of = self.peek(key, cx).map(Entry::kind);
-        self.interests.next_waiter(key, of, after).cloned()
-    }
-
-    /// Takes the changed keys with blocked clients.
-    pub(crate) fn take_ready(&mut self, ready: &mut ReadyKeys) {
-        self.interests.take_ready(self.db(), ready);
     }
 
     /// Releases a lock that a client has acquired at `since_us` (monotonic microseconds) or later without being told;
@@ -325,6 +304,50 @@ impl Keys {
     pub(crate) fn for_each_lock(&self, mut visit: impl FnMut(&SeenLock<'_>, Option<&Entry>)) {
         self.interests.locks().for_each(|lock| visit(&lock, self.find_undeleted(lock.key)));
     }
+
+    /// Returns the image of a lock; `None` if the key is not a lock.
+    pub(super) fn lock_image(&self, key: Key<'_>) -> Option<LockImage> {
+        self.held_lock(key).map(LockImage::of)
+    }
+
+    /// Ends the lock of a key before the key is restored with this lock, or none: the holders that it does not have
+    /// lose theirs.
+    pub(super) fn lose_other_lock(&mut self, key: Key<'_>, lock: Option<&LockImage>, cx: &mut ChangeCx<'_>) {
+        self.lose_holders_unless(key, LossReason::Flushed, |record| lock.is_some_and(|lock| lock.has(record)), cx);
+    }
+
+    /// Restores the lock of a key from an image, if the key still has the lock's value. Holders bound to a session that
+    /// is over are released. Returns true if all holders were restored.
+    pub(crate) fn restore_lock(
+        &mut self,
+        key: Key<'_>,
+        lock: &LockImage,
+        is_connected: impl Fn(&dyn LockHolder) -> bool,
+        cx: &mut ChangeCx<'_>,
+    ) -> bool {
+        if !self.unexpired(key, cx).is_some_and(|entry| is_text(entry, &lock.value())) {
+            return false;
+        }
+        let is_over = |holder: &&HolderImage| holder.session.as_ref().is_some_and(|session| !is_connected(&**session));
+        let (over, left): (Vec<_>, Vec<_>) = lock.holders.iter().partition(is_over);
+        let record = |keys: &Keys, holder: &HolderImage| holder.record(keys.key(&holder.token).hash);
+        match lock.shared {
+            None => {
+                let record = left.first().map(|holder| record(self, holder));
+                self.adopt_lock(key, record, cx);
+            }
+            Some((sharing, since_us)) => {
+                let holders = left.iter().map(|image| (record(self, image), image.permits, image.until_ms));
+                let holders: Vec<_> = holders.collect();
+                self.adopt_holders(key, sharing, since_us, holders.into_iter(), cx);
+                self.end_due_holders(key, cx);
+            }
+        }
+        if left.is_empty() {
+            self.drop_entry(key, cx);
+        }
+        over.is_empty()
+    }
 }
 
 impl HeldLock<'_> {
@@ -338,6 +361,6 @@ impl HeldLock<'_> {
 }
 
 /// Returns true if an entry is a string with this value.
-pub(super) fn is_text(entry: &Entry, value: &[u8]) -> bool {
+fn is_text(entry: &Entry, value: &[u8]) -> bool {
     entry.get::<Str>().is_ok_and(|text| *text.as_slice() == *value)
 }

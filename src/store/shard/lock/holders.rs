@@ -3,13 +3,17 @@
 use crate::store::changes::ChangeCx;
 use crate::store::cx::Cx;
 use crate::store::entry::Entry;
-use crate::store::event::{self, Event, HELD_ON, HELD_UNTIL, HolderEffect};
+use crate::store::event::{self, ChangedPart, Classes, Event};
 use crate::store::expire::NEVER;
-use crate::store::holders::{Holder, Holders, Sharing};
 use crate::store::key::Key;
-use crate::store::lock::{LockRecord, LossReason};
+use crate::store::lock::{Holder, Holders, LockRecord, LossReason, Sharing};
 use crate::store::shard::Keys;
 use crate::time::clock::Deadline;
+
+/// The latest deadline of a lock's holders has changed.
+const HELD_UNTIL: &Event = &Event::one(Classes::GENERIC, "expire").of_sidecar();
+/// Some holders of a lock hold it without a deadline.
+const HELD_ON: &Event = &Event::one(Classes::GENERIC, "persist").of_sidecar();
 
 impl Keys {
     /// Returns the holders of a shared lock or a semaphore.
@@ -68,7 +72,7 @@ impl Keys {
 
     /// Makes a key a lock with these holders, each with its number of permits and deadline, without announcing
     /// anything.
-    pub(super) fn adopt_holders(
+    pub(in crate::store::shard) fn adopt_holders(
         &mut self,
         key: Key<'_>,
         sharing: Sharing,
@@ -180,11 +184,11 @@ impl Keys {
         if self.holders(key).is_none() {
             return;
         }
-        match (self.find_undeleted(key), event.on_holders()) {
+        match (self.find_undeleted(key), event.part()) {
             (None, _) => {} // `follow_lock` ends them
-            (Some(_), HolderEffect::Keep) => {}
-            (Some(_), HolderEffect::End) => self.lose_lock(key, LossReason::Overwritten, cx),
-            (Some(entry), HolderEffect::SetDeadline) => {
+            (Some(_), ChangedPart::Beside) => {}
+            (Some(_), ChangedPart::Value) => self.lose_lock(key, LossReason::Overwritten, cx),
+            (Some(entry), ChangedPart::Deadline) => {
                 let until_ms = entry.deadline().map_or(NEVER, |deadline: Deadline| deadline.mono_ms(cx.now));
                 self.change_holders(key, cx, |holders| {
                     holders.iter_mut().for_each(|held| held.set_all_until(until_ms))

@@ -8,10 +8,9 @@ use crate::client::registry::Clients;
 use crate::engine::cluster::Revision;
 use crate::engine::lease::Lease;
 use crate::engine::locks::{ClusterHolders, LockState};
-use crate::engine::names::KeyName;
-use crate::engine::stage::Cleared;
+use crate::engine::names::Cleared;
 use crate::engine::stored::{StoredLock, StoredLoss, StoredWait, StoredWaiter};
-use crate::store::{LockHolder as _, LockMode, LockWaiter, LossReason, LostLock, Store, View};
+use crate::store::{KeyName, LockHolder as _, LockMode, LockWaiter, LossReason, LostLock, Store, View};
 use crate::time::clock::{Now, us_between};
 
 /// Bit in the numbers of queued clients in the mirror, which makes them differ from all numbers of waits.
@@ -22,48 +21,48 @@ const NOBODY: u64 = 0;
 
 /// A lock that was handed over to a client of this process.
 #[derive(Clone)]
-pub(super) struct LocalHandover {
+pub(in crate::engine) struct LocalHandover {
     /// Number of the client's wait.
-    pub(super) wait: u64,
-    pub(super) key: KeyName,
-    pub(super) fence: i64,
+    pub(in crate::engine) wait: u64,
+    pub(in crate::engine) key: KeyName,
+    pub(in crate::engine) fence: i64,
     /// Duration of the wait, in microseconds.
-    pub(super) waited_us: u64,
+    pub(in crate::engine) waited_us: u64,
 }
 
 /// Changes of locks that concern clients of this process.
 #[derive(Default)]
-pub(super) struct LockNews {
+pub(in crate::engine) struct LockNews {
     /// Waits that were handed a lock.
-    pub(super) granted: Vec<LocalHandover>,
+    pub(in crate::engine) granted: Vec<LocalHandover>,
     /// Waits that have begun.
-    pub(super) queued: Vec<(StoredWait, KeyName)>,
+    pub(in crate::engine) queued: Vec<(StoredWait, KeyName)>,
     /// Sessions that have ended, each with a lock that is bound to it or that its process waits for: the process, the
     /// client's ID there, and the key.
-    pub(super) ended: Vec<(u64, u64, KeyName)>,
+    pub(in crate::engine) ended: Vec<(u64, u64, KeyName)>,
 }
 
 /// The lock state of the mirror.
-pub(super) struct KnownLocks {
+pub(in crate::engine) struct KnownLocks {
     clients: Arc<Clients>,
     /// The lease of this process, with which its sessions end.
-    pub(super) lease: Arc<Lease>,
-    pub(super) holders: Arc<ClusterHolders>,
+    pub(in crate::engine) lease: Arc<Lease>,
+    pub(in crate::engine) holders: Arc<ClusterHolders>,
     locks: HashMap<KeyName, LockState, ahash::RandomState>,
     /// Locks bound to sessions, by the process and ID of the client.
     sessions: BTreeSet<(u64, u64, KeyName)>,
     /// The processes known to be dead.
     dead: HashSet<u64>,
     /// The fence base, and the revision of its last change.
-    pub(super) fence_base: (i64, Revision),
+    pub(in crate::engine) fence_base: (i64, Revision),
     /// Revision at which a queue for a lock has last begun.
-    pub(super) queues_revision: Revision,
+    pub(in crate::engine) queues_revision: Revision,
     news: LockNews,
 }
 
 impl KnownLocks {
     /// Creates the state before the first load.
-    pub(super) fn new(clients: Arc<Clients>) -> Self {
+    pub(in crate::engine) fn new(clients: Arc<Clients>) -> Self {
         KnownLocks {
             lease: Arc::new(Lease::new(clients.clone())),
             holders: Arc::new(ClusterHolders::new(clients.clone())),
@@ -78,12 +77,12 @@ impl KnownLocks {
     }
 
     /// Returns the lock state of a key.
-    pub(super) fn state(&self, key: &KeyName) -> LockState {
+    pub(in crate::engine) fn state(&self, key: &KeyName) -> LockState {
         self.locks.get(key).cloned().unwrap_or_default()
     }
 
     /// Returns true if the wait of this process with a number is in the queue for a lock, or was handed it.
-    pub(super) fn has_wait(&self, key: &KeyName, number: u64) -> bool {
+    pub(in crate::engine) fn has_wait(&self, key: &KeyName, number: u64) -> bool {
         let is_it = |process: u64, other: u64| other == number && self.holders.is_own(process);
         self.locks.get(key).is_some_and(|state| {
             let granted = state.lock.iter().flat_map(|lock| &lock.granted);
@@ -93,13 +92,13 @@ impl KnownLocks {
     }
 
     /// Returns the locks with queues in some databases.
-    pub(super) fn with_queues(&self, of: &Cleared) -> Vec<KeyName> {
+    pub(in crate::engine) fn with_queues(&self, of: &Cleared) -> Vec<KeyName> {
         let is_wanted = |(key, state): &(&KeyName, &LockState)| of.has(key.0) && !state.queue.is_empty();
         self.locks.iter().filter(is_wanted).map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns the locks that are bound to the session of a client of this process.
-    pub(super) fn bound_to(&self, client: u64) -> Vec<(u64, KeyName)> {
+    pub(in crate::engine) fn bound_to(&self, client: u64) -> Vec<(u64, KeyName)> {
         let of = |process: u64| {
             let all = self.sessions.range((process, client, KeyName::default())..);
             all.take_while(move |(of, id, _)| (*of, *id) == (process, client))
@@ -108,17 +107,17 @@ impl KnownLocks {
     }
 
     /// Takes the changes of locks.
-    pub(super) fn take_news(&mut self) -> LockNews {
+    pub(in crate::engine) fn take_news(&mut self) -> LockNews {
         std::mem::take(&mut self.news)
     }
 
     /// Returns true if a process is known to be dead.
-    pub(super) fn is_dead(&self, process: u64) -> bool {
+    pub(in crate::engine) fn is_dead(&self, process: u64) -> bool {
         self.dead.contains(&process)
     }
 
     /// Records the death of a process: its sessions and its waits have ended.
-    pub(super) fn record_gone(&mut self, process: u64) {
+    pub(in crate::engine) fn record_gone(&mut self, process: u64) {
         if self.dead.insert(process) {
             let ended = self.sessions.range((process, 0, KeyName::default())..).take_while(|(of, ..)| *of == process);
             self.news.ended.extend(ended.cloned());
@@ -129,7 +128,7 @@ impl KnownLocks {
     }
 
     /// Records the list of live processes: all other known processes are dead.
-    pub(super) fn record_living(&mut self, living: &HashSet<u64>) {
+    pub(in crate::engine) fn record_living(&mut self, living: &HashSet<u64>) {
         let waiting = self.locks.values().flat_map(|state| state.queue.iter().map(|waiter| waiter.wait.process));
         let holding = self.sessions.iter().map(|(process, ..)| *process);
         let known: HashSet<u64> = waiting.chain(holding).filter(|process| !living.contains(process)).collect();
@@ -137,7 +136,7 @@ impl KnownLocks {
     }
 
     /// Updates the lock of a key in the mirror to the cluster's state, with a value that may be a token.
-    pub(super) fn adopt(
+    pub(in crate::engine) fn adopt(
         &mut self,
         (view, store): (&mut View<'_>, &Store),
         key: &KeyName,
@@ -159,7 +158,7 @@ impl KnownLocks {
             token: store.hash(&waiter.token),
             since_us: now.mono_us_at(waiter.since_us).max(0).cast_unsigned(),
         };
-        view.adopt_lock(key.0, store.key(&key.1), record, state.queue.iter().enumerate().map(queued));
+        view.locks().adopt(key.0, store.key(&key.1), record, state.queue.iter().enumerate().map(queued));
         for waiter in &state.queue {
             let place = (key.clone(), store.hash(&waiter.token));
             self.clients.enter_mirrored(self.holders.copy(&waiter.client), waiter.wait.number, place);
@@ -203,7 +202,7 @@ impl KnownLocks {
     }
 
     /// Removes the lock state of a key, and returns it.
-    pub(super) fn forget(&mut self, key: &KeyName) -> LockState {
+    pub(in crate::engine) fn forget(&mut self, key: &KeyName) -> LockState {
         let Some(state) = self.locks.remove(key) else { return LockState::default() };
         if let Some(session) = state.lock.as_ref().and_then(|lock| lock.session.as_ref()) {
             self.sessions.remove(&(session.process, session.id, key.clone()));
@@ -218,16 +217,16 @@ impl KnownLocks {
     }
 
     /// Removes the locks of databases, before these are emptied.
-    pub(super) fn clear(&mut self, of: &Cleared, view: &mut View<'_>, store: &Store) {
+    pub(in crate::engine) fn clear(&mut self, of: &Cleared, view: &mut View<'_>, store: &Store) {
         let gone: Vec<KeyName> = self.locks.keys().filter(|key| of.has(key.0)).cloned().collect();
         for key in gone {
             self.forget(&key);
-            view.clear_lock_queue(key.0, store.key(&key.1)); // so that no client is served by the mirror's queue
+            view.locks().clear_queue(key.0, store.key(&key.1)); // so that no client is served by the mirror's queue
         }
     }
 
     /// Announces the locks that a transaction has lost.
-    pub(super) fn announce(&self, losses: &[StoredLoss], store: &Store, (revision, now): (Revision, Now)) {
+    pub(in crate::engine) fn announce(&self, losses: &[StoredLoss], store: &Store, (revision, now): (Revision, Now)) {
         for StoredLoss { key, token, lock, reason } in losses {
             let Some(loss) = LossReason::of(reason) else { continue };
             let lock: StoredLock = lock.at(revision);

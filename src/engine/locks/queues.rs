@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::engine::locks::LockState;
-use crate::engine::names::KeyName;
 use crate::engine::stored::{StoredWait, StoredWaiter};
+use crate::store::KeyName;
 
 /// The queues for the locks among the keys of a stage.
 #[derive(Default)]
-pub(super) struct LockQueues {
+pub(in crate::engine) struct LockQueues {
     queues: BTreeMap<KeyName, Vec<StoredWaiter>>,
     /// The queues that are not empty in the cluster.
     stored: HashSet<KeyName>,
@@ -20,7 +20,7 @@ pub(super) struct LockQueues {
 
 impl LockQueues {
     /// Adds the lock state of a key in the cluster.
-    pub(super) fn load(&mut self, key: &KeyName, state: LockState) {
+    pub(in crate::engine) fn load(&mut self, key: &KeyName, state: LockState) {
         if !state.queue.is_empty() {
             self.stored.insert(key.clone());
             self.queues.insert(key.clone(), state.queue);
@@ -31,13 +31,13 @@ impl LockQueues {
     }
 
     /// Appends a client to the queue for a lock.
-    pub(super) fn join(&mut self, key: KeyName, waiter: StoredWaiter) {
+    pub(in crate::engine) fn join(&mut self, key: KeyName, waiter: StoredWaiter) {
         self.changed.insert(key.clone());
         self.queues.entry(key).or_default().push(waiter);
     }
 
     /// Ends a wait. Returns true if the lock was handed over to it alone, and is to be given back.
-    pub(super) fn leave(&mut self, key: &KeyName, wait: StoredWait) -> bool {
+    pub(in crate::engine) fn leave(&mut self, key: &KeyName, wait: StoredWait) -> bool {
         let removed = self.queues.get_mut(key).is_some_and(|queue| remove(queue, |waiter| waiter.wait == wait));
         let taken = self.granted.get_mut(key).is_some_and(|granted| remove(granted, |known| *known == wait));
         if removed || taken {
@@ -47,7 +47,7 @@ impl LockQueues {
     }
 
     /// Removes waits of dead processes from the queue for a lock.
-    pub(super) fn remove_dead(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) {
+    pub(in crate::engine) fn remove_dead(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) {
         if self.queues.get_mut(key).is_some_and(|queue| remove(queue, |waiter| is_dead(waiter.wait.process))) {
             self.changed.insert(key.clone());
         }
@@ -55,7 +55,7 @@ impl LockQueues {
 
     /// Takes the waits to which a free lock is handed over: the first one whose process is alive, and others with the
     /// same token. Dead ones are skipped.
-    pub(super) fn take_next(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) -> Vec<StoredWaiter> {
+    pub(in crate::engine) fn take_next(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) -> Vec<StoredWaiter> {
         let Some(queue) = self.queues.get_mut(key).filter(|queue| !queue.is_empty()) else { return Vec::new() };
         self.changed.insert(key.clone());
         queue.retain(|waiter| !is_dead(waiter.wait.process));
@@ -64,35 +64,35 @@ impl LockQueues {
     }
 
     /// Records the waits that a lock was handed over to.
-    pub(super) fn grant(&mut self, key: &KeyName, waits: Vec<StoredWait>) {
+    pub(in crate::engine) fn grant(&mut self, key: &KeyName, waits: Vec<StoredWait>) {
         self.granted.insert(key.clone(), waits);
     }
 
-    pub(super) fn locks(&self) -> Vec<KeyName> {
+    pub(in crate::engine) fn locks(&self) -> Vec<KeyName> {
         self.queues.iter().filter(|(_, queue)| !queue.is_empty()).map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns true if the queue for a lock is known, even an empty one.
-    pub(super) fn has(&self, key: &KeyName) -> bool {
+    pub(in crate::engine) fn has(&self, key: &KeyName) -> bool {
         self.queues.contains_key(key)
     }
 
     /// Returns the locks with changes.
-    pub(super) fn changed(&self) -> impl Iterator<Item = &KeyName> {
+    pub(in crate::engine) fn changed(&self) -> impl Iterator<Item = &KeyName> {
         self.changed.iter()
     }
 
     /// Returns true if there is a queue for a lock that has none in the cluster.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(in crate::engine) fn has_begun(&self) -> bool {
         self.queues.iter().any(|(key, queue)| !queue.is_empty() && !self.stored.contains(key))
     }
 
-    pub(super) fn queue(&self, key: &KeyName) -> Vec<StoredWaiter> {
+    pub(in crate::engine) fn queue(&self, key: &KeyName) -> Vec<StoredWaiter> {
         self.queues.get(key).cloned().unwrap_or_default()
     }
 
     /// Returns the waits that a lock was handed over to.
-    pub(super) fn granted(&self, key: &KeyName) -> Vec<StoredWait> {
+    pub(in crate::engine) fn granted(&self, key: &KeyName) -> Vec<StoredWait> {
         self.granted.get(key).cloned().unwrap_or_default()
     }
 }

@@ -8,7 +8,7 @@ use crate::store::lock::{LockMode, LockWaiter};
 
 /// The clients queued for a lock, in the order of their arrival.
 #[derive(Default)]
-pub(super) struct LockQueue {
+pub(in crate::store) struct LockQueue {
     waiters: VecDeque<LockWaiter>,
     /// Number of clients that ask for several locks; with 0, nothing searches a queue of ten thousand for them.
     several: usize,
@@ -24,24 +24,24 @@ impl Deref for LockQueue {
 
 impl LockQueue {
     /// Returns true if any client asks for several locks.
-    pub(super) fn has_several(&self) -> bool {
+    pub(in crate::store) fn has_several(&self) -> bool {
         self.several > 0
     }
 
     /// Adds a client: at the end, or if it returns, at the position given by the number of its wait.
-    pub(super) fn push(&mut self, waiter: LockWaiter) {
+    pub(in crate::store) fn push(&mut self, waiter: LockWaiter) {
         self.several += asks_for_several(&waiter);
         let place = self.waiters.partition_point(|other| other.number < waiter.number);
         self.waiters.insert(place, waiter);
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(in crate::store) fn clear(&mut self) {
         self.waiters.clear();
         self.several = 0;
     }
 
     /// Removes a client, by the number of its wait; returns true if it was the first, `None` if it was not queued.
-    pub(super) fn remove(&mut self, number: u64) -> Option<bool> {
+    pub(in crate::store) fn remove(&mut self, number: u64) -> Option<bool> {
         let place = self.place(number)?;
         let was_first = self.is_first(place);
         self.several -= self.waiters.remove(place).as_ref().map_or(0, asks_for_several);
@@ -50,7 +50,7 @@ impl LockQueue {
 
     /// Reserves the position of a disconnected client, by the number of its wait; returns true if it was the first,
     /// `None` if it was not queued.
-    pub(super) fn reserve_slot(&mut self, number: u64) -> Option<bool> {
+    pub(in crate::store) fn reserve_slot(&mut self, number: u64) -> Option<bool> {
         let place = self.place(number)?;
         let was_first = self.is_first(place);
         self.waiters[place].is_away = true;
@@ -58,7 +58,7 @@ impl LockQueue {
     }
 
     /// Gives a client its reserved position, found by the number of its wait; returns false if there is none.
-    pub(super) fn claim_slot(&mut self, waiter: LockWaiter) -> bool {
+    pub(in crate::store) fn claim_slot(&mut self, waiter: LockWaiter) -> bool {
         let Some(place) = self.place(waiter.number) else { return false };
         self.several += asks_for_several(&waiter);
         self.several -= asks_for_several(&self.waiters[place]);
@@ -66,7 +66,7 @@ impl LockQueue {
         true
     }
 
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::store) fn memory(&self) -> usize {
         list_len::<LockWaiter>(self.waiters.capacity())
     }
 

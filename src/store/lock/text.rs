@@ -13,9 +13,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 use crate::store::expire::NEVER;
-use crate::store::held_lock::HeldLock;
-use crate::store::holders::{Sharing, is_shared_value};
-use crate::store::image::{HolderImage, LockImage};
+use crate::store::lock::held::HeldLock;
+use crate::store::lock::holders::{Sharing, is_shared_value};
+use crate::store::lock::image::{HolderImage, LockImage};
 use crate::store::lock::{LockHolder, LockRecord};
 use crate::time::clock::Now;
 
@@ -25,23 +25,8 @@ const SESSION: i64 = 1;
 const NOTIFY: i64 = 2;
 const META: i64 = 4;
 
-/// Prefix of the argument of a PING that carries the state of a lock, in the append-only file and to replicas. Servers
-/// that know nothing of locks treat it as a PING.
-const WORD: &[u8] = b"keylatch-lock:";
-
-/// Returns the argument of a PING that carries the text of a lock.
-pub(crate) fn word(key: &[u8], text: &[u8]) -> Vec<u8> {
-    [WORD, key.len().to_string().as_bytes(), b" ", key, text].concat()
-}
-
-/// Returns the key and the text in such an argument.
-pub(crate) fn of_word(word: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut words = Words(word.strip_prefix(WORD)?);
-    let len = words.number()?;
-    Some((words.bytes(len)?, words.0))
-}
-
-pub(crate) fn encode(lock: HeldLock<'_>, now: Now) -> Vec<u8> {
+/// Writes the text of a lock.
+pub(in crate::store) fn encode(lock: HeldLock<'_>, now: Now) -> Vec<u8> {
     let mut out = Vec::new();
     let wall_us = |held_us: u64| now.wall_us().saturating_sub_unsigned(held_us);
     let since_us = |record: &LockRecord| wall_us(record.held_us(now.mono_us()));
@@ -111,7 +96,11 @@ impl<'a> Words<'a> {
 
 /// Parses the text of a lock; `former` returns the stand-in holder for the clients of a user. Returns `None` for any
 /// other text.
-pub(crate) fn decode(text: &[u8], now: Now, former: impl Fn(&[u8]) -> Arc<dyn LockHolder>) -> Option<LockImage> {
+pub(in crate::store) fn decode(
+    text: &[u8],
+    now: Now,
+    former: impl Fn(&[u8]) -> Arc<dyn LockHolder>,
+) -> Option<LockImage> {
     let mut words = Words(text);
     if words.number()? != VERSION {
         return None;
@@ -159,8 +148,8 @@ fn read_holder(words: &mut Words<'_>, now: Now, former: &impl Fn(&[u8]) -> Arc<d
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::holders::{Holder, Holders};
     use crate::store::lock::HoldGuard;
+    use crate::store::lock::holders::{Holder, Holders};
 
     /// A client with a name.
     struct Named(Vec<u8>);

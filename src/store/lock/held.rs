@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use crate::memory::heap::allocation_len;
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::expire::NEVER;
-use crate::store::holders::Holders;
 use crate::store::key::Key;
+use crate::store::lock::holders::Holders;
+use crate::store::lock::queue::LockQueue;
 use crate::store::lock::{LockRecord, LockWaiter};
-use crate::store::lock_queue::LockQueue;
 
 /// Holders of a lock that is held.
 #[derive(Clone, Copy)]
@@ -29,53 +29,53 @@ pub(crate) struct SeenLock<'a> {
 
 /// Ordered indexes of the locks of a shard.
 #[derive(Default)]
-pub(super) struct LockIndex {
+pub(in crate::store) struct LockIndex {
     /// Hashes of the locks' keys, by their positions.
-    pub(super) positions: OrderedMap<u64, u64>,
+    pub(in crate::store) positions: OrderedMap<u64, u64>,
     /// Time when the first of several holders of a lock ends, in monotonic milliseconds, with the hash of the key, and
     /// the key.
-    pub(super) ends: OrderedMap<(u64, u64, Box<[u8]>), ()>,
+    pub(in crate::store) ends: OrderedMap<(u64, u64, Box<[u8]>), ()>,
 }
 
 impl LockIndex {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::store) fn is_empty(&self) -> bool {
         self.positions.is_empty() && self.ends.is_empty()
     }
 }
 
 /// A lock: its holders, as far as they are known, and its queue.
 #[derive(Default)]
-pub(super) struct Lock {
+pub(in crate::store) struct Lock {
     /// Holder of an exclusive lock.
-    pub(super) record: Option<LockRecord>,
+    pub(in crate::store) record: Option<LockRecord>,
     /// Holders of any other lock. Never set together with `record`.
-    pub(super) holders: Option<Box<Holders>>,
-    pub(super) queue: LockQueue,
+    pub(in crate::store) holders: Option<Box<Holders>>,
+    pub(in crate::store) queue: LockQueue,
 }
 
 impl Lock {
-    pub(super) fn is_none(&self) -> bool {
+    pub(in crate::store) fn is_none(&self) -> bool {
         self.record.is_none() && self.holders.is_none() && self.queue.is_empty()
     }
 
     /// Returns the known holders.
-    pub(super) fn held(&self) -> Option<HeldLock<'_>> {
+    pub(in crate::store) fn held(&self) -> Option<HeldLock<'_>> {
         let shared = self.holders.as_deref().map(HeldLock::Shared);
         self.record.as_ref().map(HeldLock::Exclusive).or(shared)
     }
 
     /// Returns true if a holder is known.
-    pub(super) fn is_held(&self) -> bool {
+    pub(in crate::store) fn is_held(&self) -> bool {
         self.record.is_some() || self.holders.as_ref().is_some_and(|holders| !holders.is_empty())
     }
 
     /// Returns the time when the first of several holders ends, in monotonic milliseconds, or [`NEVER`].
-    pub(super) fn first_end_ms(&self) -> u64 {
+    pub(in crate::store) fn first_end_ms(&self) -> u64 {
         self.holders.as_ref().and_then(|holders| holders.first_to_end()).map_or(NEVER, |(until_ms, _)| until_ms)
     }
 
     /// Returns the memory of the lock.
-    pub(super) fn memory(&self) -> usize {
+    pub(in crate::store) fn memory(&self) -> usize {
         allocation_len(size_of::<Lock>())
             + self.queue.memory()
             + self.record.as_ref().map_or(0, LockRecord::heap_len)
