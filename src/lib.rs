@@ -87,8 +87,8 @@
 //! - **Architecture Invariant:** `store` knows no client, no wire, no clock: the time is an argument, at most a tenth
 //!   of a millisecond old when a call begins.
 //! - **Architecture Invariant:** a key is reached through a `store::View`, it changes only in the funnel of its shard
-//!   (`set_text`, `set_deadline`, `insert`, `replace`, `remove`, `delete_existing`, or the guard of `View::edit`), and
-//!   every change is counted and published: by `Keys::changed`, or by what does the same.
+//!   (the functions of `Keys` marked so, such as `set_text`, and the guard of `View::edit`), and every change is counted
+//!   and published: by `Keys::changed`, or by what does the same.
 //! - **Architecture Invariant:** every command passes `dispatch`; EXEC, scripts, blocked calls and the replay of the
 //!   log re-enter it: no command has a second implementation.
 //! - **Architecture Invariant:** an expired key is invisible, deleted or not. Relative TTLs of keys follow the

@@ -17,7 +17,7 @@ use crate::memory::heap::list_len;
 use crate::memory::ordered_map::OrderedMap;
 use crate::resp::{Mark, Output, OwnedRequest, Request};
 use crate::spec::{ALLOW_SUBSCRIBED, CommandSpec, Group};
-use crate::store::{Store, View, WatchFlag};
+use crate::store::{KeyName, Store, View, WatchFlag};
 use crate::test_mode::FaultKind;
 
 /// The state of one connection: the caller, and the session.
@@ -99,7 +99,7 @@ pub struct Watch {
     /// Raised by the store when one of the keys changes.
     pub flag: WatchFlag,
     /// The keys, each with its database, in order, so that any of many is found quickly.
-    pub(crate) keys: OrderedMap<(usize, Box<[u8]>), ()>,
+    pub(crate) keys: OrderedMap<KeyName, ()>,
 }
 
 impl Watch {

@@ -8,13 +8,13 @@ use crate::dispatch::{Command, Handlers};
 use crate::spec::CommandTable;
 
 pub(crate) mod bitmap;
+#[cfg(test)]
+mod checks_tests;
 mod condition;
 pub(crate) mod connection;
 mod elements;
 #[cfg(test)]
 mod file_tests;
-#[cfg(test)]
-mod gate_tests;
 pub(crate) mod geo;
 pub(crate) mod hash;
 pub(crate) mod hyperloglog;

@@ -11,7 +11,7 @@ mod test_mode;
 mod transaction;
 
 use crate::client::session::Client;
-use crate::dispatch::gate::{closed_to_client, is_open};
+use crate::dispatch::checks::{closed_to_client, is_open};
 use crate::dispatch::plan::{Plan, PlannedRequests, RequestRun};
 use crate::dispatch::{Env, Next, post_call};
 use crate::resp::{Batch, Output, Request};
@@ -44,7 +44,7 @@ pub(crate) struct BatchRun<'n> {
     stale_at: u64,
     /// Tick counter since which this batch has not let another thread pass at the gate.
     held_from: u64,
-    /// Flags of the commands that must run through the gate's checks.
+    /// Flags of the commands that must run through the checks.
     closed: Flags,
     /// True if there is a memory limit, which is then checked before each command.
     has_limit: bool,
@@ -180,7 +180,7 @@ impl<'n> BatchRun<'n> {
         self.examine(client, planned, index, out)
     }
 
-    /// Returns whether a request needs no check by the gate and no work besides its execution.
+    /// Returns whether a request needs no check and no work besides its execution.
     #[inline(always)] // its only caller
     fn passes_unchecked(&self, command: &CommandSpec, request: Request<'_>) -> bool {
         is_open(self.closed, command, request)

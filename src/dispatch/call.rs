@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
-use crate::spec::{CommandSpec, CommandTable, Declaration, Names, Row};
+use crate::spec::{BLOCKING, CommandSpec, CommandTable, Declaration, Names, Row};
 use crate::store::View;
 use crate::time::clock::Now;
 
@@ -298,7 +298,8 @@ impl Call<'_> {
     /// Puts the call off: it is made again with the whole store locked. It must have changed nothing and not have
     /// replied. For calls that may block.
     pub(crate) fn retry_exclusive(&mut self) {
-        if self.mode.next().is_some() {
+        if let CallMode::Client { .. } = self.mode {
+            debug_assert!(self.command.flags & BLOCKING != 0, "calls that may be followed by others of their command");
             self.needs_whole_store = true;
             self.timer.report_next();
         }

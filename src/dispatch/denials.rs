@@ -8,7 +8,7 @@ use crate::acl::{Context, DenialEntry, DenialReason};
 use crate::client::caller::Caller;
 use crate::config::Config;
 use crate::dispatch::Call;
-use crate::dispatch::gate::Admission;
+use crate::dispatch::checks::Admission;
 use crate::error::Denial;
 use crate::namespace::Namespace;
 

@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::client::caller::Caller;
 use crate::dispatch::Call;
-use crate::dispatch::gate::ON_KEYS;
+use crate::dispatch::checks::ON_KEYS;
 use crate::namespace::Namespace;
 use crate::resp::{begin_command, write_word};
 use crate::spec::{Effect, Group, NO_QUEUE};

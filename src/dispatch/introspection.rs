@@ -8,7 +8,7 @@ use bytes::BytesMut;
 
 use crate::client::caller::Caller;
 use crate::dispatch::call::CallMode;
-use crate::dispatch::gate::busy;
+use crate::dispatch::checks::busy;
 use crate::dispatch::plan::find;
 use crate::dispatch::serve::wake_remaining;
 use crate::dispatch::{Call, Env, Handlers, effects};

@@ -1,4 +1,4 @@
-//! Command execution: plan a batch, pass the gate, call the handler, record the call.
+//! Command execution: plan a batch, pass the checks, call the handler, record the call.
 //!
 //! Invariant: every command of every caller is executed here. EXEC and scripts re-enter through [`Call`], unfinished
 //! commands through [`Continuation`]: there is no second way to execute a command.
@@ -7,10 +7,10 @@ pub(crate) mod args;
 pub(crate) mod batch;
 mod blocking;
 pub(crate) mod call;
+pub(crate) mod checks;
 mod declared;
 pub(crate) mod denials;
 mod effects;
-pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod interrupted;
 pub(crate) mod introspection;

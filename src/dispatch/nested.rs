@@ -3,11 +3,11 @@
 use crate::acl::Context;
 use crate::client::caller::Caller;
 use crate::dispatch::call::CallMode;
-use crate::dispatch::gate::{
+use crate::dispatch::checks::{
     Admission, EXEC_CHECKS, Obstacle, REPLAY_CHECKS, SCRIPT_CHECKS, ScriptLimits, closed_in_exec,
 };
 #[cfg(feature = "lua")]
-use crate::dispatch::gate::{closed_to_script, is_open};
+use crate::dispatch::checks::{closed_to_script, is_open};
 use crate::dispatch::run::{refuse, run};
 use crate::dispatch::{Call, Env, denials, effects};
 use crate::error::Error;

@@ -13,8 +13,8 @@ use crate::client::engine::StagedCall;
 use crate::client::outbox::NUDGE;
 use crate::client::registry::{Blocked, BlockedCall, Blocking, ClientWait, Grant, Unblocked};
 use crate::dispatch::call::{Call, CallMode};
+use crate::dispatch::checks::{Admission, Obstacle, WAKE_CHECKS};
 use crate::dispatch::declared::keys_of;
-use crate::dispatch::gate::{Admission, Obstacle, WAKE_CHECKS};
 use crate::dispatch::repeat_limit::RepeatLimit;
 use crate::dispatch::run::{refuse, run_again};
 use crate::dispatch::{Env, Handlers, Next, denials, effects, post_call};
@@ -25,12 +25,10 @@ use crate::spec::CommandSpec;
 use crate::spec::registry::Hashes;
 use crate::store::entry::Entry;
 use crate::store::{
-    Cx, EvictionPolicy, GateGuard, HeldLock, Key, LockMode, LockWaiter, Lookup, NEVER, Origin, View, Waiter, first_of,
+    Cx, EvictionPolicy, GateGuard, HeldLock, Key, KeyName, LockMode, LockWaiter, Lookup, NEVER, Origin, View, Waiter,
+    first_of,
 };
 use crate::time::clock::Now;
-
-/// Key, with its database, whose blocked clients need other keys than the locked ones.
-pub(crate) type DeferredWake = (usize, Box<[u8]>);
 
 /// Number of clients that may still be given a lock at once. Where ten thousand clients may share a lock, other calls
 /// must not wait for all of them: each client that was given the lock passes it on to another one, see
@@ -69,14 +67,14 @@ impl Grants {
 /// Serves the clients that can be served with the keys that a call has locked and changed. Returns the keys with other
 /// clients that remain to be served.
 #[cold]
-pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<DeferredWake> {
+pub(super) fn serve(view: &mut View<'_>, env: Env<'_>) -> Vec<KeyName> {
     let mut grants = Grants::of_call();
     let deferred = serve_some(view, env, &mut grants);
     grants.expect_others(env);
     deferred
 }
 
-fn serve_some(view: &mut View<'_>, env: Env<'_>, grants: &mut Grants) -> Vec<DeferredWake> {
+fn serve_some(view: &mut View<'_>, env: Env<'_>, grants: &mut Grants) -> Vec<KeyName> {
     let mut deferred = Vec::new();
     // Serving one client may make keys ready for other clients.
     loop {
@@ -111,13 +109,13 @@ fn order_by_arrival(view: &mut View<'_>, ready: &mut [(usize, Box<[u8]>)], env: 
 
 /// Serves the clients blocked on the deferred keys, one after the other, with the keys locked that each of them needs.
 #[cold]
-pub(super) fn wake_deferred(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env: Env<'_>) {
+pub(super) fn wake_deferred(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<KeyName>, env: Env<'_>) {
     let mut grants = Grants::of_call();
     wake_some(guard, cx, deferred, env, &mut grants);
     grants.expect_others(env);
 }
 
-fn wake_some(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<DeferredWake>, env: Env<'_>, grants: &mut Grants) {
+fn wake_some(guard: &mut GateGuard<'_>, cx: Cx, deferred: Vec<KeyName>, env: Env<'_>, grants: &mut Grants) {
     let mut left = VecDeque::from(deferred);
     let cx = Cx { now: env.namespace.clock.now(), ..cx };
     while let Some((db, bytes)) = left.pop_front() {
@@ -201,7 +199,7 @@ pub(crate) fn serve_due(namespace: &Namespace, handlers: &'static Handlers, bloc
 }
 
 /// Repeats the calls of the clients blocked on some keys.
-pub(crate) fn serve_keys(namespace: &Namespace, handlers: &'static Handlers, now: Now, keys: Vec<DeferredWake>) {
+pub(crate) fn serve_keys(namespace: &Namespace, handlers: &'static Handlers, now: Now, keys: Vec<KeyName>) {
     let cx = Cx::new(now, Origin::Expiry);
     Env::with_present(namespace, handlers, 0, |env| wake_deferred(&mut namespace.store.hold(1), cx, keys, env));
 }

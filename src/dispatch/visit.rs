@@ -1,11 +1,11 @@
-//! Calls for peers that do not speak RESP, such as visitors of the metrics port. Such a call passes the gate like a
+//! Calls for peers that do not speak RESP, such as visitors of the metrics port. Such a call passes the checks like a
 //! client's request, is logged, shown and counted like one, and serves blocked clients.
 
 use crate::acl::Context;
 use crate::client::caller::Caller;
 use crate::dispatch::batch::end_call;
 use crate::dispatch::call::CallMode;
-use crate::dispatch::gate::{Admission, CHECKS, Obstacle, busy};
+use crate::dispatch::checks::{Admission, CHECKS, Obstacle, busy};
 use crate::dispatch::plan::find;
 use crate::dispatch::run::run;
 use crate::dispatch::serve::{hand_over_expired, wake_deferred};
@@ -20,7 +20,7 @@ use crate::store::{Cx, GateGuard, Key, Origin, View};
 /// Maximum number of attempts to make a call while the admission state keeps changing.
 const ATTEMPTS_MAX: usize = 16;
 
-/// Rejection of a call by the gate.
+/// Rejection of a call by the checks.
 #[derive(Debug)]
 pub(crate) struct Refused {
     /// Error line that a client would get.
@@ -40,7 +40,7 @@ impl From<Error> for Refused {
 /// fails, nothing is executed. Returns the reply in RESP2.
 ///
 /// # Errors
-/// The rejection by the gate.
+/// The rejection by the checks.
 pub(crate) fn call_for_visitor<E>(
     namespace: &Namespace,
     handlers: &'static Handlers,

@@ -9,6 +9,8 @@
 //! o/<process>/<lane>          the last transaction of a lane of a process
 //! t/<process>/<db>/<key>      a request of a process for the next turn of a key
 //! ```
+//!
+//! And the databases that a call has emptied.
 
 use crate::store::KeyName;
 

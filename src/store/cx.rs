@@ -37,9 +37,7 @@ impl Cx {
 pub enum Origin {
     /// The client with this id, or its script or transaction.
     Client(u64),
-    /// The primary that this server replicates.
-    Primary,
-    /// The replay of a log.
+    /// The replay of a log, this server's or its primary's.
     Replay,
     /// The key's own deadline.
     Expiry,

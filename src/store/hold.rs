@@ -7,7 +7,7 @@ use crate::store::databases::{Databases, WholeStore};
 use crate::store::event::EventSink;
 use crate::store::gate;
 use crate::store::interest::ReadyKeys;
-use crate::store::key::SHARDS;
+use crate::store::key::{KeyName, SHARDS};
 use crate::store::shard::Shard;
 use crate::store::view::View;
 
@@ -128,7 +128,7 @@ impl GateGuard<'_> {
     /// Takes the changed keys with blocked clients of all shards, each with the number of its database, in the order of
     /// their changes. No view has taken these keys, because they changed without a call or in a call that had declared
     /// no keys.
-    pub fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
+    pub fn take_ready(&mut self) -> Vec<KeyName> {
         let mut ready = ReadyKeys::default();
         for db in self.used() {
             for index in 0..SHARDS {

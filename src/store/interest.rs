@@ -17,7 +17,7 @@ use crate::memory::heap::{allocation_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
 use crate::store::expire::NEVER;
 use crate::store::fences::Fences;
-use crate::store::key::Key;
+use crate::store::key::{Key, KeyName};
 use crate::store::lock::{Lock, LockIndex, lock_position};
 use crate::store::memory_account::{MemoryAccount, ReportedMemory};
 use crate::store::queues::{Queues, Waiter};
@@ -51,7 +51,7 @@ pub(crate) struct ReadyKeys(Vec<(usize, ReadyKey)>);
 
 impl ReadyKeys {
     /// Returns the keys, each with the number of its database, in the order in which they became ready.
-    pub(super) fn in_order(mut self) -> Vec<(usize, Box<[u8]>)> {
+    pub(super) fn in_order(mut self) -> Vec<KeyName> {
         self.0.sort_unstable_by_key(|(_, key)| key.number);
         self.0.into_iter().map(|(db, key)| (db, key.bytes)).collect()
     }
@@ -245,7 +245,7 @@ fn flags_len(flags: &Vec<WatchFlag>) -> usize {
 
 /// Returns the memory that a session needs to record a watched key.
 fn watch_len(key: &[u8]) -> usize {
-    allocation_len(key.len()) + OrderedMap::<(usize, Box<[u8]>), ()>::entry_len()
+    allocation_len(key.len()) + OrderedMap::<KeyName, ()>::entry_len()
 }
 
 #[cfg(test)]

@@ -187,7 +187,7 @@ impl<'a> View<'a> {
     }
 
     /// Borrows the keys of a key's shard, and the context in which they change.
-    #[inline(always)] // see Access::shard
+    #[inline(always)] // see ShardAccess::shard
     fn keys(&mut self, key: Key<'_>) -> (&mut Keys, &mut ChangeCx<'a>) {
         (&mut self.access.shard(key).keys, &mut self.cx)
     }

@@ -226,7 +226,7 @@ impl Clients {
     }
 
     /// Returns the keys, with their databases, of the blocked calls that are to be made again by now.
-    pub(crate) fn due_keys(&self, now: Now) -> Vec<(usize, Box<[u8]>)> {
+    pub(crate) fn due_keys(&self, now: Now) -> Vec<KeyName> {
         let due = |wait: &Arc<ClientWait>| {
             wait.call(|call| (call.retry_at_ms <= now.mono_ms()).then(|| call.keys())).flatten()
         };

@@ -78,7 +78,7 @@ pub struct BlockedCall {
 
 impl BlockedCall {
     /// Returns the keys, each with its database.
-    pub(crate) fn keys(&self) -> Vec<(usize, Box<[u8]>)> {
+    pub(crate) fn keys(&self) -> Vec<KeyName> {
         let request = self.request.as_request();
         let key_of = |(position, _)| (self.caller.db, Box::from(request.arg(position)));
         self.command.keys_of(request).map(key_of).collect()

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::dispatch::args::is_word;
-use crate::dispatch::gate::ScriptLimits;
+use crate::dispatch::checks::ScriptLimits;
 use crate::dispatch::plan::find;
 use crate::dispatch::post_call::show_ahead;
 use crate::dispatch::{Call, Command, unknown};

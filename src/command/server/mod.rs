@@ -18,7 +18,7 @@ use tracing::{Level, debug, enabled, info, warn};
 use crate::command::server::shutdown::Stopping;
 use crate::config::{Requester, Setting, ShutdownOptions, rewrite_file};
 use crate::dispatch::args::is_word;
-use crate::dispatch::gate::busy;
+use crate::dispatch::checks::busy;
 use crate::dispatch::{Call, Command, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;

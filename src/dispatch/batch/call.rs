@@ -3,14 +3,14 @@
 use crate::client::session::Client;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::call::{Call, CallMode};
-use crate::dispatch::gate::{busy, closed_to_client};
+use crate::dispatch::checks::{busy, closed_to_client};
 use crate::dispatch::plan::RequestRun;
 use crate::dispatch::run::run;
-use crate::dispatch::serve::{DeferredWake, hand_over_expired, serve, wake_deferred};
+use crate::dispatch::serve::{hand_over_expired, serve, wake_deferred};
 use crate::dispatch::{Next, effects};
 use crate::resp::Output;
 use crate::spec::{ALLOW_BUSY, BLOCKING, CONTROL, CommandSpec, EXCLUSIVE, Flags, WRITE};
-use crate::store::{GateGuard, Store};
+use crate::store::{GateGuard, KeyName, Store};
 
 impl BatchRun<'_> {
     #[inline(always)] // for a single request the call would cost a fiftieth of all instructions
@@ -105,7 +105,7 @@ impl BatchRun<'_> {
 
     /// Serves blocked clients that need other keys than those locked by the last call.
     #[cold]
-    fn wake_deferred(&mut self, deferred: Vec<DeferredWake>) {
+    fn wake_deferred(&mut self, deferred: Vec<KeyName>) {
         let cx = self.cx();
         let Some(guard) = &mut self.guard else { return };
         wake_deferred(guard, cx, deferred, self.env);
@@ -180,7 +180,7 @@ fn begin_call(call: &mut Call<'_>) -> bool {
 #[cold]
 #[inline(never)]
 #[allow(clippy::box_collection, reason = "hardly ever there, and every call has room for it")]
-pub(in crate::dispatch) fn end_call(call: &mut Call<'_>, dependence: &mut u64) -> Option<Box<Vec<DeferredWake>>> {
+pub(in crate::dispatch) fn end_call(call: &mut Call<'_>, dependence: &mut u64) -> Option<Box<Vec<KeyName>>> {
     effects::log_outermost(call);
     if !call.namespace.log.is_confirmed() {
         *dependence = effects::dependence(call).max(*dependence);

@@ -7,7 +7,7 @@ use crate::client::staged::Freshness;
 use crate::config::EtcdReads;
 use crate::dispatch::Next;
 use crate::dispatch::batch::BatchRun;
-use crate::dispatch::gate::busy;
+use crate::dispatch::checks::busy;
 use crate::dispatch::staged::{Need, SettledRest, StagedRest, need_of, staged_call};
 use crate::resp::{Output, Request};
 use crate::spec::marks::EXECUTES_QUEUE;

@@ -1,4 +1,4 @@
-//! Requests that the gate must check, and those of clients with extra work: executed, queued or rejected.
+//! Requests that must be checked, and those of clients with extra work: executed, queued or rejected.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,7 +9,7 @@ use crate::client::session::Client;
 use crate::client::tracking::CACHING;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::batch::test_mode::apply_fault;
-use crate::dispatch::gate::{Admission, CHECKS, FAULTS, Obstacle, closed_to_client};
+use crate::dispatch::checks::{Admission, CHECKS, FAULTS, Obstacle, closed_to_client};
 use crate::dispatch::plan::{PlannedRequests, RequestRun};
 use crate::dispatch::run::refuse;
 use crate::dispatch::{Next, denials, unknown};
@@ -20,7 +20,7 @@ use crate::spec::{CommandSpec, NO_QUEUE};
 use crate::store::Eviction;
 
 impl BatchRun<'_> {
-    /// Executes, queues or rejects a request that the gate must check, or a request of a client with extra work.
+    /// Executes, queues or rejects a request that must be checked, or a request of a client with extra work.
     #[cold]
     pub(super) fn examine(
         &mut self,
@@ -108,7 +108,7 @@ impl BatchRun<'_> {
         self.guard.as_mut().map_or(Eviction::Enough, |guard| self.env.namespace.evict_to_fit(guard, cx))
     }
 
-    /// Passes a request through the gate, or returns and records the obstacle.
+    /// Passes a request through the checks, or returns and records the obstacle.
     pub(super) fn admit(
         &self,
         client: &Client,

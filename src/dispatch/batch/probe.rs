@@ -3,7 +3,7 @@
 use crate::client::session::Client;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::batch::call::is_shut;
-use crate::dispatch::gate::{FAULTS, Obstacle, busy};
+use crate::dispatch::checks::{FAULTS, Obstacle, busy};
 use crate::dispatch::plan::find;
 use crate::resp::{Output, Request};
 use crate::spec::registry::Hashes;

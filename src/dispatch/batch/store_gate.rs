@@ -31,7 +31,7 @@ impl<'n> BatchRun<'n> {
     }
 
     /// Releases the gate before the end of the batch.
-    #[inline(never)] // so that the release at the end, which every batch has, is part of it
+    #[inline(never)] // so that only the release at the end of a batch is inlined
     pub(super) fn release_gate(&mut self) {
         self.guard = None;
     }

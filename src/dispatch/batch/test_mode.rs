@@ -2,7 +2,7 @@
 
 use crate::client::session::Client;
 use crate::dispatch::batch::BatchRun;
-use crate::dispatch::gate::Obstacle;
+use crate::dispatch::checks::Obstacle;
 use crate::dispatch::{history, post_call};
 use crate::error::Error;
 use crate::resp::Request;

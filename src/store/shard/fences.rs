@@ -21,7 +21,7 @@ impl Sidecar for FenceSidecar {
         }
     }
 
-    fn on_overwrite(keys: &mut Keys, key: Key<'_>) {
+    fn forget_value(keys: &mut Keys, key: Key<'_>) {
         keys.interests.forget_fence(key);
     }
 

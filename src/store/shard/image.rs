@@ -45,7 +45,7 @@ impl Keys {
         self.changes += 1;
         cx.changes_mut().add();
         self.record_change(key, Event::NONE);
-        self.sidecars_on_overwrite(key);
+        self.sidecars_forget_value(key);
         if let Some(entry) = self.detach(key, cx) {
             self.reclaimer.free(entry);
         }

@@ -350,10 +350,10 @@ impl Keys {
     /// missing for the call, so it must be missing in the replay of the log, too.
     pub(super) fn displace(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
         let Some(displaced) = self.detach(key, cx) else { return };
-        self.sidecars_on_overwrite(key);
+        self.sidecars_forget_value(key);
         if is_expired(&displaced, cx) {
             self.log_removal(key);
-            self.sidecars_before_removal(key, Removal::Expired, cx);
+            self.sidecars_on_removal(key, Removal::Expired, cx);
         }
         self.reclaimer.free(displaced);
     }

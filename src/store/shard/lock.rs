@@ -29,7 +29,7 @@ impl Sidecar for LockSidecar {
         }
     }
 
-    fn before_removal(keys: &mut Keys, key: Key<'_>, cause: Removal, cx: &mut ChangeCx<'_>) {
+    fn on_removal(keys: &mut Keys, key: Key<'_>, cause: Removal, cx: &mut ChangeCx<'_>) {
         keys.lose_lock(key, cause.into(), cx);
     }
 
@@ -127,7 +127,7 @@ impl Keys {
     }
 
     /// Ends a lock as [`Keys::lose_lock`] does; the loss is announced to all holders for which `is_kept` returns false.
-    pub(crate) fn lose_holders_unless(
+    fn lose_holders_unless(
         &mut self,
         key: Key<'_>,
         loss: LossReason,

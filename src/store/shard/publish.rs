@@ -75,7 +75,7 @@ impl Keys {
             self.emit_overwritten(key, was_string);
         }
         if event.replaces() || had_expired {
-            self.sidecars_on_overwrite(key);
+            self.sidecars_forget_value(key);
         }
         self.publish_change(key, event, cx);
     }
@@ -102,7 +102,7 @@ impl Keys {
     #[cold]
     pub(super) fn record_revival(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) {
         self.expired += 1;
-        self.sidecars_before_removal(key, Removal::Expired, cx);
+        self.sidecars_on_removal(key, Removal::Expired, cx);
         self.log_removal(key);
         self.emit(key, event::EXPIRED);
         self.emit(key, event::NEW);
@@ -121,14 +121,14 @@ impl Keys {
         each_sidecar!(on_change(self, key, event, cx));
     }
 
-    /// See [`Sidecar::before_removal`].
-    pub(crate) fn sidecars_before_removal(&mut self, key: Key<'_>, cause: Removal, cx: &mut ChangeCx<'_>) {
-        each_sidecar!(before_removal(self, key, cause, cx));
+    /// See [`Sidecar::on_removal`].
+    pub(in crate::store) fn sidecars_on_removal(&mut self, key: Key<'_>, cause: Removal, cx: &mut ChangeCx<'_>) {
+        each_sidecar!(on_removal(self, key, cause, cx));
     }
 
-    /// See [`Sidecar::on_overwrite`].
-    pub(super) fn sidecars_on_overwrite(&mut self, key: Key<'_>) {
-        each_sidecar!(on_overwrite(self, key));
+    /// See [`Sidecar::forget_value`].
+    pub(super) fn sidecars_forget_value(&mut self, key: Key<'_>) {
+        each_sidecar!(forget_value(self, key));
     }
 
     /// See [`Sidecar::before_bulk_change`].

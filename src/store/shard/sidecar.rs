@@ -2,8 +2,9 @@
 //!
 //! Such state exists for few keys, outlives their values, or exists without a value, so it is kept apart from the
 //! entries, in the shard's [`Interests`](crate::store::interest). Each kind is a [`Sidecar`]: it is told what happens to
-//! keys, in the order of the list in `publish.rs`, and nothing else in the store knows the kinds. A new kind is a file
-//! with an implementation, and a line of the list.
+//! keys, in the order of the list in `publish.rs`, so that no change of a key names the kinds. A new kind is a file with
+//! an implementation, and a line of the list; if it is to be in files or images, it is also a field of
+//! [`Beside`](crate::store::walk::Beside) and [`Image`](crate::store::image::Image), as fences and locks are.
 
 use crate::store::changes::ChangeCx;
 use crate::store::cx::Removal;
@@ -16,11 +17,13 @@ pub(super) trait Sidecar {
     /// Handles the change of a key, which has taken place.
     fn on_change(keys: &mut Keys, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>);
 
-    /// Prepares the removal of a key for a cause that the event of its removal does not tell.
-    fn before_removal(_: &mut Keys, _: Key<'_>, _: Removal, _: &mut ChangeCx<'_>) {}
+    /// Handles the removal of a key for a cause that the event of its removal does not tell. The entry may be gone
+    /// already, or be a new one.
+    fn on_removal(_: &mut Keys, _: Key<'_>, _: Removal, _: &mut ChangeCx<'_>) {}
 
-    /// Handles that a key gets a value that has nothing to do with its former one.
-    fn on_overwrite(_: &mut Keys, _: Key<'_>) {}
+    /// Forgets what belongs to the value of a key, because it is replaced by one that has nothing to do with it, is
+    /// restored or loaded, or goes with the key.
+    fn forget_value(_: &mut Keys, _: Key<'_>) {}
 
     /// Prepares the removal of all keys of the shard.
     fn before_bulk_change(_: &mut Keys, _: Removal, _: &mut ChangeCx<'_>) {}

@@ -11,8 +11,8 @@ use crate::store::shard::Shard;
 
 /// The shards that a view may use: those of the declared keys, or any.
 pub(super) enum ShardAccess<'a> {
-    /// The shard of the declared key, and all shards of its database, of which the next call's is locked; `None` if the
-    /// shard is lent.
+    /// The shard of the declared key, and all shards of its database, from which a run of calls locks that of its next
+    /// call; `None` if the shard is lent.
     One(LockedShard<'a>, Option<&'a Shards>),
     /// The shards of the declared keys, in ascending order of their numbers; none in a view of nothing.
     Several(SmallVec<[LockedShard<'a>; 8]>),
@@ -83,8 +83,12 @@ impl<'a> ShardAccess<'a> {
     #[inline(always)] // three calls deep in every look-up
     pub(super) fn shard(&mut self, key: Key<'_>) -> &mut Shard {
         match self {
-            ShardAccess::One(shard, _) => {
+            ShardAccess::One(LockedShard::Own(shard), _) => {
                 debug_assert_eq!(shard.keys.index(), shard_of(key.hash), "{UNDECLARED}");
+                shard
+            }
+            ShardAccess::One(LockedShard::Lent(shard), _) => {
+                assert_eq!(shard.keys.index(), shard_of(key.hash), "{UNDECLARED}");
                 shard
             }
             ShardAccess::Several(shards) => {

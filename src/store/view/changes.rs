@@ -2,6 +2,7 @@
 
 use crate::store::change_records::{Change, ChangeRecord, ChangeRecords};
 use crate::store::entry::Entry;
+use crate::store::key::KeyName;
 use crate::store::view::View;
 
 impl View<'_> {
@@ -37,9 +38,9 @@ impl View<'_> {
 
     /// Returns the keys whose locks this call and calls nested in it have changed, each with the number of its
     /// database.
-    pub(crate) fn changed_locks(&self) -> Vec<(usize, Box<[u8]>)> {
+    pub(crate) fn changed_locks(&self) -> Vec<KeyName> {
         let changed = self.cx.own_records().filter_map(|position| self.cx.record_at(position));
-        let mut locks: Vec<(usize, Box<[u8]>)> =
+        let mut locks: Vec<KeyName> =
             changed.filter(|record| record.is_lock).map(|record| (record.db, record.key.bytes.into())).collect();
         locks.sort_unstable();
         locks.dedup();

@@ -260,7 +260,7 @@ impl<'v> Locks<'v, '_> {
     }
 
     /// Restores the lock of a key of any database from an image; returns true if all holders were restored. The caller
-    /// logs the lock if it is to be logged. For calls declared EXCLUSIVE.
+    /// logs the lock if it is to be logged. For calls that need the whole store, and calls that declare no keys.
     pub(crate) fn restore(
         &mut self,
         db: usize,

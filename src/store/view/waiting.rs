@@ -2,7 +2,7 @@
 
 use crate::store::event;
 use crate::store::interest::{ReadyKeys, WatchFlag};
-use crate::store::key::{Key, shard_of};
+use crate::store::key::{Key, KeyName, shard_of};
 use crate::store::queues::Waiter;
 use crate::store::view::View;
 
@@ -65,7 +65,7 @@ impl KeyWaiters<'_, '_> {
     /// Takes the changed keys with blocked clients of the locked shards, or of all shards if no keys were declared,
     /// each with the number of its database and in the order of their changes; see also
     /// [`GateGuard::take_ready`](crate::store::GateGuard::take_ready).
-    pub(crate) fn take_ready(&mut self) -> Vec<(usize, Box<[u8]>)> {
+    pub(crate) fn take_ready(&mut self) -> Vec<KeyName> {
         let mut ready = ReadyKeys::default();
         self.0.access.each_shard(|shard| shard.keys.take_ready(&mut ready));
         ready.in_order()

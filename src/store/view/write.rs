@@ -163,7 +163,7 @@ impl<'a> View<'a> {
             return None;
         }
         let (keys, cx) = self.keys(key);
-        keys.sidecars_before_removal(key, cause, cx);
+        keys.sidecars_on_removal(key, cause, cx);
         keys.remove(key, Event::NONE, cx)
     }
 

@@ -111,7 +111,7 @@ impl Keys {
         self.attach(key, entry, cx);
         self.record_fields(key, false, nearest, cx);
         match fence {
-            0 => self.sidecars_on_overwrite(key), // a retired fence
+            0 => self.sidecars_forget_value(key), // a retired fence
             fence => self.set_fence(key, fence),
         }
         self.unfinished -= 1;

@@ -1,4 +1,4 @@
-//! The gate: the checks that may reject a call, in one list for each kind of caller.
+//! The checks that may reject a call, in one list for each kind of caller.
 //!
 //! A row of a list names the commands that a check concerns, and the conditions of the server, the client or the script
 //! under which it may reject one. The masks of closed commands are computed from the rows; nothing else knows which
@@ -6,7 +6,7 @@
 //! nested calls. A request passes unchecked when its command has none of the flags of the mask, see [`is_open`]; all
 //! others run through the list, [`CHECKS`], [`EXEC_CHECKS`] or [`SCRIPT_CHECKS`], in Redis' order.
 //!
-//! Invariant: a call that a list would reject does run through the list. `command/gate_tests.rs` compares the two for
+//! Invariant: a call that a list would reject does run through the list. `command/checks_tests.rs` compares the two for
 //! every command in random states.
 
 use crate::client::caller::Caller;
@@ -199,14 +199,14 @@ fn closed_under(conditions: Conditions) -> Flags {
     mask(&CHECKS, conditions) | if conditions & EXAMINED != 0 { EVERY } else { 0 }
 }
 
-/// Returns the flags of commands that the gate must check when EXEC executes them.
+/// Returns the flags of commands that must be checked when EXEC executes them.
 #[inline]
 pub(crate) fn closed_in_exec(caller: &Caller) -> Flags {
     let is_staged = when(ON_ENGINE, caller.staged.is_some());
     mask(&EXEC_CHECKS, is_staged | when(LIMITED_USER, !caller.access.is_free()))
 }
 
-/// Returns the flags of commands that the gate must check when a script calls them.
+/// Returns the flags of commands that must be checked when a script calls them.
 #[inline]
 pub(crate) fn closed_to_script(namespace: &Namespace, caller: &Caller, script: ScriptLimits) -> Flags {
     let conditions = namespace.restrictions.bits()

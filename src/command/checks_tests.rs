@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::dispatch::Env;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::batch::probe::Fate;
-use crate::dispatch::gate::{
+use crate::dispatch::checks::{
     Admission, CheckRow, EXEC_CHECKS, SCRIPT_CHECKS, ScriptLimits, closed_in_exec, closed_to_script, is_open,
 };
 use crate::dispatch::plan::Plan;
