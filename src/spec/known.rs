@@ -1,4 +1,4 @@
-//! The names of the commands of Redis up to 8.4 and of Valkey up to 9.0, including commands that keylatch lacks.
+//! The names of the commands of Redis up to 8.4 and of Valkey up to 9.0, and those of later versions that are here, including commands that keylatch lacks.
 //!
 //! Config files and ACL rules name commands to rename or forbid. A file written for another server must not prevent the
 //! start because it names a command that does not exist here.
@@ -15,9 +15,9 @@ const COMMANDS: &str = "\
     lrem lset ltrim memory mget migrate module monitor move mset msetex msetnx multi object persist pexpire pexpireat \
     pexpiretime pfadd pfcount pfdebug pfmerge pfselftest ping psetex psubscribe psync pttl publish pubsub punsubscribe \
     quit randomkey readonly readwrite rename renamenx replconf replicaof reset restore restore-asking role rpop \
-    rpoplpush rpush rpushx sadd save scan scard script sdiff sdiffstore select set setbit setex setnx setrange sflush \
+    rpoplpush rpush rpushx sadd save scan scard script sdiff sdiffcard sdiffstore select set setbit setex setnx setrange sflush \
     shutdown sinter sintercard sinterstore sismember slaveof slowlog smembers smismember smove sort sort_ro spop \
-    spublish srandmember srem sscan ssubscribe strlen subscribe substr sunion sunionstore sunsubscribe swapdb sync \
+    spublish srandmember srem sscan ssubscribe strlen subscribe substr sunion sunioncard sunionstore sunsubscribe swapdb sync \
     time touch ttl type unlink unsubscribe unwatch vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember \
     vrange vrem vsetattr vsim wait waitaof watch xack xackdel xadd xautoclaim xclaim xdel xdelex xgroup xinfo xlen \
     xpending xrange xread xreadgroup xrevrange xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter \

@@ -99,6 +99,7 @@ mod script_memory;
 mod secrets;
 mod sentinel;
 mod signals;
+mod since_8_4;
 mod skipped;
 mod snapshots;
 #[cfg(feature = "binary")]

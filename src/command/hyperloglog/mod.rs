@@ -7,7 +7,7 @@
 
 mod bulk;
 mod selftest;
-mod sketch;
+pub(super) mod sketch;
 
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};

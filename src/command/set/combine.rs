@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use smallvec::SmallVec;
 
 use crate::command::elements::{reply_item, store_result};
+use crate::command::hyperloglog::sketch::{Registers, place};
 use crate::command::multi_pop::read_numkeys;
 use crate::command::set::members::{reply_set, rules};
 use crate::command::set_difference::{RemovedMembers, others_cost_less};
@@ -44,27 +45,96 @@ pub(super) fn sinter(call: &mut Call<'_>) -> Result<()> {
 }
 
 pub(super) fn sintercard(call: &mut Call<'_>) -> Result<()> {
-    let count = read_numkeys(&mut call.args)?;
-    if count > call.args.left() {
-        return Err(Error::other("Number of keys can't be greater than number of args"));
-    }
-    let keys: Keys<'_> = (0..count).map(|_| call.args.key()).collect::<Result<_>>()?;
-    let mut limit = 0;
-    while let Some(word) = call.args.next_arg() {
-        if !is_word(word, "LIMIT") {
-            return Err(Error::Syntax);
-        }
-        let given = parse_int(call.args.bytes()?).and_then(|limit| u64::try_from(limit).ok());
-        limit = given.ok_or(Error::other("LIMIT can't be negative"))?;
-    }
-    check_types(call, &keys)?;
-    let mut found = 0;
-    intersect(&from_smallest(&call.view.peek_all(&keys)), |_| {
-        found += 1;
-        found != limit
-    });
-    call.reply.int(found as i64);
+    let Counting { keys, mut counter, .. } = Counting::read(call, false)?;
+    intersect(&from_smallest(&call.view.peek_all(&keys)), |_| counter.count());
+    call.reply.int(counter.found as i64);
     Ok(())
+}
+
+pub(super) fn sdiffcard(call: &mut Call<'_>) -> Result<()> {
+    let Counting { keys, mut counter, .. } = Counting::read(call, false)?;
+    let rules = rules(call);
+    let removed = subtract(&call.view.peek_all(&keys), rules, |_| counter.count());
+    if let Some(removed) = removed {
+        call.namespace.store.reclaimer().free(removed);
+    }
+    call.reply.int(counter.found as i64);
+    Ok(())
+}
+
+pub(super) fn sunioncard(call: &mut Call<'_>) -> Result<()> {
+    let Counting { keys, mut counter, is_estimated } = Counting::read(call, true)?;
+    let rules = rules(call);
+    let sets: Sets<'_> = call.view.peek_all(&keys).into_iter().flatten().map(Set::read).collect();
+    let mut members = sets.iter().flat_map(|set| set.iter());
+    if is_estimated {
+        let mut registers = Registers::new();
+        members.for_each(|member| {
+            let (index, rank) = member.with_text(place);
+            registers.raise(index, rank);
+        });
+        counter.found = counter.limited(registers.count());
+    } else if let [only] = sets[..] {
+        counter.found = counter.limited(only.len() as u64);
+    } else {
+        let mut union = Set::draft(b"", Packing::Other, None);
+        let mut draft = Set::write(&mut union);
+        members.all(|member| !draft.add(member, rules) || counter.count());
+        drop(sets);
+        call.namespace.store.reclaimer().free(union);
+    }
+    call.reply.int(counter.found as i64);
+    Ok(())
+}
+
+/// The arguments of a command that counts the members of a combination of sets.
+struct Counting<'a> {
+    keys: Keys<'a>,
+    counter: Counter,
+    /// True if the number is to be estimated by a HyperLogLog.
+    is_estimated: bool,
+}
+
+/// Counter up to a limit; 0 is none.
+struct Counter {
+    found: u64,
+    limit: u64,
+}
+
+impl Counter {
+    /// Counts a member; returns false when the limit is reached.
+    fn count(&mut self) -> bool {
+        self.found += 1;
+        self.found != self.limit
+    }
+
+    fn limited(&self, count: u64) -> u64 {
+        if self.limit == 0 { count } else { count.min(self.limit) }
+    }
+}
+
+impl<'a> Counting<'a> {
+    /// Parses the number of keys, the keys, and `LIMIT`; with `may_estimate`, also `APPROX`.
+    fn read(call: &mut Call<'a>, may_estimate: bool) -> Result<Self> {
+        let count = read_numkeys(&mut call.args)?;
+        if count > call.args.left() {
+            return Err(Error::other("Number of keys can't be greater than number of args"));
+        }
+        let keys: Keys<'_> = (0..count).map(|_| call.args.key()).collect::<Result<_>>()?;
+        let (mut limit, mut is_estimated) = (0, false);
+        while let Some(word) = call.args.next_arg() {
+            if may_estimate && is_word(word, "APPROX") {
+                is_estimated = true;
+            } else if is_word(word, "LIMIT") {
+                let given = parse_int(call.args.bytes()?).and_then(|limit| u64::try_from(limit).ok());
+                limit = given.ok_or(Error::other("LIMIT can't be negative"))?;
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        check_types(call, &keys)?;
+        Ok(Counting { keys, counter: Counter { found: 0, limit }, is_estimated })
+    }
 }
 
 /// Handles SINTERSTORE. As in Redis, the result of sets that are not all intsets is built as a listpack, and converted
@@ -126,6 +196,7 @@ pub(super) fn sdiff(call: &mut Call<'_>) -> Result<()> {
     let removed = subtract(&entries, rules, |member| {
         reply_item(&mut call.reply, member);
         count += 1;
+        true
     });
     if let Some(removed) = removed {
         call.namespace.store.reclaimer().free(removed);
@@ -141,6 +212,7 @@ pub(super) fn sdiffstore(call: &mut Call<'_>) -> Result<()> {
     let mut draft = Set::write(&mut result);
     let removed = subtract(&call.view.peek_all(&keys), rules, |member| {
         draft.add(member, rules);
+        true
     });
     if let Some(removed) = removed {
         call.namespace.store.reclaimer().free(removed);
@@ -182,11 +254,12 @@ fn intersect(sets: &[SetRef<'_>], mut visit: impl FnMut(StoredElement<'_>) -> bo
     }
 }
 
-/// Visits the members of the first set that no other set has. Returns the intermediate set, if any, to be freed.
+/// Visits the members of the first set that no other set has, until `visit` returns false. Returns the intermediate set,
+/// if any, to be freed.
 fn subtract(
     entries: &[Option<&Entry>],
     rules: SetRules<'_>,
-    mut visit: impl FnMut(StoredElement<'_>),
+    mut visit: impl FnMut(StoredElement<'_>) -> bool,
 ) -> Option<Entry> {
     let (Some(first), others) = entries.split_first()? else { return None };
     let first = Set::read(first);
@@ -194,13 +267,13 @@ fn subtract(
     if others_cost_less(first.len(), others.iter().map(|other| other.len())) {
         let removed =
             RemovedMembers::from(others.iter().flat_map(|other| other.iter()), rules, |member| first.contains(member));
-        first.iter().filter(|member| !removed.has(*member)).for_each(visit);
+        first.iter().filter(|member| !removed.has(*member)).all(visit);
         return Some(removed.into_entry());
     }
     others.sort_by_key(|other| Reverse(other.len())); // large sets are asked first, since they have more members
     for member in first.iter() {
-        if !others.iter().any(|other| other.contains(member)) {
-            visit(member);
+        if !others.iter().any(|other| other.contains(member)) && !visit(member) {
+            break;
         }
     }
     None

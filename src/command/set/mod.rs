@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::resp::Reply;
 use crate::spec::{
     ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, element,
-    integer, key, pattern,
+    integer, key, pattern, token,
 };
 use crate::store::value::listpack::StoredElement;
 use crate::store::value::{Set, SetRef};
@@ -79,6 +79,17 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("SINTERCARD", combine::sintercard, READ | MOVABLE_KEYS, Group::Set)
         .args(&[integer("numkeys"), READ_KEY.multiple(), integer("limit").token("LIMIT").optional()])
         .docs("7.0.0", SINTER_COST, "Counts the members that several sets have in common."),
+    Command::new("SUNIONCARD", combine::sunioncard, READ | MOVABLE_KEYS, Group::Set)
+        .args(&[
+            integer("numkeys"),
+            READ_KEY.multiple(),
+            token("approx", "APPROX").optional(),
+            integer("limit").token("LIMIT").optional(),
+        ])
+        .docs("8.10.0", TOTAL_COST, "Counts the members of several sets."),
+    Command::new("SDIFFCARD", combine::sdiffcard, READ | MOVABLE_KEYS, Group::Set)
+        .args(&[integer("numkeys"), READ_KEY.multiple(), integer("limit").token("LIMIT").optional()])
+        .docs("8.10.0", TOTAL_COST, "Counts the members of a set that no other given set has."),
     Command::new("SINTERSTORE", combine::sinterstore, WRITE | DENY_OOM, Group::Set)
         .args(&[key("destination", OW | UPDATE), READ_KEY.multiple()])
         .docs("1.0.0", SINTER_COST, "Stores the members that several sets have in common."),

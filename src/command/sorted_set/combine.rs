@@ -61,6 +61,8 @@ enum Aggregate {
     Sum,
     Min,
     Max,
+    /// The number of sources that have the member, by their weights.
+    Count,
 }
 
 impl Aggregate {
@@ -69,14 +71,21 @@ impl Aggregate {
             word if is_word(word, "SUM") => Ok(Aggregate::Sum),
             word if is_word(word, "MIN") => Ok(Aggregate::Min),
             word if is_word(word, "MAX") => Ok(Aggregate::Max),
+            word if is_word(word, "COUNT") => Ok(Aggregate::Count),
             _ => Err(Error::Syntax),
         }
+    }
+
+    /// Returns the share of a source in the score of a member, by the source's score and weight.
+    #[inline]
+    fn share(self, score: f64, weight: f64) -> f64 {
+        if let Aggregate::Count = self { weight } else { weight * score }
     }
 
     #[inline]
     fn of(self, one: f64, other: f64) -> f64 {
         match self {
-            Aggregate::Sum => number(one + other),
+            Aggregate::Sum | Aggregate::Count => number(one + other),
             Aggregate::Min => {
                 if other < one {
                     other
@@ -256,10 +265,10 @@ type Sources<'e> = SmallVec<[(Source<'e>, f64); 4]>;
 fn intersect<'e>(sources: &Sources<'e>, aggregate: Aggregate, mut visit: impl FnMut(StoredElement<'e>, f64) -> bool) {
     let Some(((first, weight), others)) = sources.split_first() else { return };
     first.all(|member, score| {
-        let mut sum = number(weight * score);
+        let mut sum = number(aggregate.share(score, *weight));
         for (other, weight) in others {
             let Some(score) = other.score(member) else { return true };
-            sum = aggregate.of(sum, score * weight);
+            sum = aggregate.of(sum, aggregate.share(score, *weight));
         }
         visit(member, sum)
     });
@@ -298,7 +307,7 @@ fn combine<'e>(store: &Store, limits: ValueLimits, request: &Request<'_>, source
             let mut union = ScoreTable::new(store.hasher());
             for (source, weight) in sources {
                 source.all(|member, score| {
-                    let score = number(weight * score);
+                    let score = number(request.aggregate.share(score, *weight));
                     member.with_text(|member| union.add(member, score, |one, other| request.aggregate.of(one, other)));
                     true
                 });

@@ -74,7 +74,9 @@ const WHERE: Arg = one_of("where", &[token("min", "MIN"), token("max", "MAX")]);
 const COUNT: Arg = integer("count").token("COUNT").optional();
 const WEIGHTS: Arg = integer("weight").token("WEIGHTS").optional().multiple();
 const AGGREGATE: Arg =
-    one_of("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")]).token("AGGREGATE").optional();
+    one_of("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX"), token("count", "COUNT")])
+        .token("AGGREGATE")
+        .optional();
 
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
