@@ -1,4 +1,4 @@
-//! The mask of the gate and its list of checks: in any state of server and client, both decide the same for every
+//! The mask of closed commands and the list of checks: in any state of server and client, both decide the same for every
 //! command.
 
 use bytes::BytesMut;

@@ -9,11 +9,15 @@ use smallvec::{SmallVec, smallvec};
 use crate::client::caller::Caller;
 use crate::dispatch::Call;
 use crate::dispatch::checks::ON_KEYS;
+use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
+use crate::rdb::{self, Compression};
 use crate::resp::{begin_command, write_word};
 use crate::spec::{Effect, Group, NO_QUEUE};
+use crate::store::entry::Entry;
 use crate::store::{Change, ChangeRecord, Key, SideRecord, Str};
 use crate::time::clock::{Deadline, Now};
+use crate::types::payload;
 
 impl Call<'_> {
     /// Logs a command that repeats this call's changes, in place of the request. For commands whose effect is
@@ -160,17 +164,20 @@ fn push_request(call: &mut Call<'_>) {
     request.skip(command.name_args).args().for_each(|arg| write_word(out, arg));
 }
 
-/// Adds commands that set the changed keys, which are strings, to their present values.
+/// Adds commands that set the changed keys to their present values.
 fn push_values(call: &mut Call<'_>) {
     let Call { view, caller, namespace, .. } = call;
     let now = view.now();
     view.visit_changes(true, |ChangeRecord { db, key, .. }, entry, fence| {
         let Some(entry) = entry else { return caller.push_effect_in(db, &[b"DEL", key.bytes]) };
-        let text = entry.get::<Str>();
-        debug_assert!(text.is_ok(), "a command whose values are logged has changed a key that is no string");
-        let Ok(text) = text else { return };
         let deadline = entry.deadline().map(|deadline| LoggedDeadline::of(deadline, namespace, now));
         let mut number = itoa::Buffer::new();
+        let Ok(text) = entry.get::<Str>() else {
+            let ms = number.format(deadline.as_ref().map_or(0, |deadline| deadline.ms)).as_bytes();
+            let restore = [&b"RESTORE"[..], key.bytes, ms, &dump(namespace, entry), b"REPLACE", b"ABSTTL"];
+            let len = deadline.map_or(restore.len(), |deadline| deadline.choose(restore.len(), restore.len() - 1));
+            return caller.push_effect_in(db, &restore[..len]);
+        };
         let mut set: SmallVec<[&[u8]; 5]> = smallvec![&b"SET"[..], key.bytes, text.as_slice()];
         if let Some(deadline) = &deadline {
             set.extend([deadline.choose(&b"PXAT"[..], b"PX"), number.format(deadline.ms).as_bytes()]);
@@ -180,6 +187,16 @@ fn push_values(call: &mut Call<'_>) {
             caller.push_effect_in(db, &[b"PING", &SideRecord::Fence { key: key.bytes, fence }.word()]);
         }
     });
+}
+
+/// Returns the value of an entry as DUMP writes it.
+pub(super) fn dump(namespace: &Namespace, entry: &Entry) -> Vec<u8> {
+    let config = namespace.settings.current();
+    let options =
+        payload::ValueOptions { compression: Compression::at_once_if(config.rdbcompression), len_max: usize::MAX };
+    let mut body = MarkedBytes::default();
+    let version = payload::write(&mut body, entry, options);
+    rdb::seal(body.into_bytes(), version)
 }
 
 /// Adds commands that set the changed keys to their present deadlines.

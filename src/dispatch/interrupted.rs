@@ -2,14 +2,12 @@
 //! before it logged them, or a call has restored their former state.
 
 use crate::dispatch::Call;
-use crate::memory::marked::MarkedBytes;
+use crate::dispatch::effects::dump;
 use crate::namespace::Namespace;
 use crate::persist::Effects;
-use crate::rdb::{self, Compression};
 use crate::store::entry::Entry;
 use crate::store::{ChangeRecords, Cx, Key, Origin, SideRecord, Str, View};
 use crate::time::clock::Now;
-use crate::types::payload;
 
 /// Logs the keys of calls that have panicked. While a busy script holds the gate, the next sweep does it.
 pub(crate) fn log_interrupted(namespace: &Namespace) {
@@ -93,14 +91,4 @@ fn push_state(namespace: &Namespace, (db, key): (usize, Key<'_>), view: &mut Vie
 /// Returns the deadline of an entry, in milliseconds since 1970; 0 if it has none.
 fn end_ms(entry: &Entry, now: Now) -> i64 {
     entry.deadline().map_or(0, |deadline| deadline.wall_ms(now))
-}
-
-/// Returns the value of an entry as DUMP writes it.
-fn dump(namespace: &Namespace, entry: &Entry) -> Vec<u8> {
-    let config = namespace.settings.current();
-    let options =
-        payload::ValueOptions { compression: Compression::at_once_if(config.rdbcompression), len_max: usize::MAX };
-    let mut body = MarkedBytes::default();
-    let version = payload::write(&mut body, entry, options);
-    rdb::seal(body.into_bytes(), version)
 }

@@ -4,7 +4,7 @@
 //! make them send: it has a header and a content type that only a page of this origin may add, and if the browser says
 //! where the request comes from, that is this page; under another host name that leads here, the browser knows no
 //! password. The request names what the page has shown, the fence and no token, so that a later holder never loses the
-//! lock. The lock is released by LOCK.RELEASE, through the gate.
+//! lock. The lock is released by LOCK.RELEASE, through the checks.
 
 use std::future::poll_fn;
 use std::pin::Pin;

@@ -38,7 +38,7 @@ use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
 use crate::persist::log::waiting::ConfirmationWaiters;
 use crate::runtime::batched_notify::{self, Deferred};
-use crate::store::{ChangeLog, SideRecord};
+use crate::store::{ChangeLog, HeldLock, SideRecord};
 
 /// Number of bytes that a reader may be behind before it loses its place, or clients wait for it.
 const KEPT_MAX: usize = 256 << 20;
@@ -416,6 +416,8 @@ impl ChangeLog for Log {
     fn record_change(&self, _: usize, _: &[u8]) {}
 
     fn record_all(&self, _: Option<usize>) {}
+
+    fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
 }
 
 impl Records {

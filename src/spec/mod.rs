@@ -76,7 +76,7 @@ pub(crate) const OF_PROCESS: Flags = 1 << 22;
 /// Internal: refused while the data is in an etcd cluster. Not shown by COMMAND.
 pub(crate) const NO_ENGINE: Flags = 1 << 23;
 
-/// Derived, see [`CommandSpec::flags`]: set for every command. In a mask of the flags that the gate must check it
+/// Derived, see [`CommandSpec::flags`]: set for every command. In a mask of the flags that must be checked it
 /// selects every command.
 pub(crate) const EVERY: Flags = 1 << 31;
 /// Derived, see [`CommandSpec::flags`]: not a plain data command, so the gate's state may differ after it.
@@ -194,8 +194,7 @@ pub(crate) type Redact = fn(&mut [&[u8]]);
 pub enum Effect {
     /// The request as it came: in the same state it makes the same change at any time.
     AsIs,
-    /// The present values of the keys that the call has changed, all of them strings, as SET or DEL: for a change that
-    /// depends on the time, on chance or on a condition, or a request that older servers do not know.
+    /// The present values of the keys that the call has changed, as SET, RESTORE or DEL: for a change that depends on the time, on chance or on a condition, or a request that older servers do not know.
     Values,
     /// The same, except for requests for which the function returns true: these are written as they came.
     ValuesUnless(fn(Request<'_>) -> bool),

@@ -250,7 +250,7 @@ pub trait ChangeLog: Send + Sync {
     fn record_all(&self, db: Option<usize>);
 
     /// Notes the present state of the lock of a key; `None` if the key is not a lock.
-    fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
+    fn record_lock(&self, db: usize, key: &[u8], lock: Option<HeldLock<'_>>);
 }
 
 /// An observer and log that does nothing.
@@ -278,6 +278,8 @@ impl ChangeLog for NullObserver {
     fn record_change(&self, _: usize, _: &[u8]) {}
 
     fn record_all(&self, _: Option<usize>) {}
+
+    fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
 }
 
 /// Flag beside the classes: the observer gets every change.

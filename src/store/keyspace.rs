@@ -398,7 +398,7 @@ mod tests {
 
     use crate::store::event::{ChangeLog, EventSink, NullObserver};
     use crate::store::expire::SweepTimer;
-    use crate::store::{Cx, Event, NEVER, Origin, SideRecord, Store, Ttl, WatchFlag};
+    use crate::store::{Cx, Event, HeldLock, NEVER, Origin, SideRecord, Store, Ttl, WatchFlag};
     use crate::time::clock::{Deadline, Now};
 
     /// Observer of the removed keys, in order.
@@ -419,6 +419,8 @@ mod tests {
         fn record_change(&self, _: usize, _: &[u8]) {}
 
         fn record_all(&self, _: Option<usize>) {}
+
+        fn record_lock(&self, _: usize, _: &[u8], _: Option<HeldLock<'_>>) {}
     }
 
     /// Sweeps 2,000 keys that are due at once; returns the number of calls needed, and the keys in order.

@@ -1,6 +1,6 @@
 //! Test mode: faults to be injected, received calls, and former states to be restored.
 //!
-//! Other servers have none of this. In test mode, every call passes the gate's list of checks, the last of which is for
+//! Other servers have none of this. In test mode, every call passes the list of checks, the last of which is for
 //! faults.
 
 mod calls;

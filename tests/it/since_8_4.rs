@@ -123,3 +123,19 @@ fn aggregate_count_scores_a_member_by_the_weights_of_the_sources_that_have_it() 
         ("ZUNION 2 a b AGGREGATE COUNTS", SYNTAX),
     ]);
 }
+
+#[test]
+fn what_older_servers_do_not_know_is_logged_as_the_values_that_it_leaves() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    client.expect(&[("ZADD a 5 x", ":1"), ("SET gone v", "+OK")]);
+    server.begin_log();
+    let mut logged = |request: &str| {
+        client.call(request);
+        server.take_log().escape_ascii().to_string()
+    };
+    assert!(logged("ZUNIONSTORE u 1 a AGGREGATE COUNT").contains("RESTORE"));
+    assert!(logged("ZINTERSTORE gone 1 missing AGGREGATE COUNT").contains("DEL"));
+    let plain = logged("ZUNIONSTORE u 1 a AGGREGATE SUM");
+    assert!(plain.contains("zunionstore") && !plain.contains("RESTORE"), "{plain}");
+}

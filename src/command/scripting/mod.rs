@@ -1,6 +1,6 @@
 //! EVAL, EVALSHA, their read-only forms, SCRIPT: Lua scripts.
 //!
-//! A script holds the whole store, so no other client sees an intermediate state, and its commands pass the gate like
+//! A script holds the whole store, so no other client sees an intermediate state, and its commands pass the checks like
 //! those of EXEC (`Caller`).
 
 pub(crate) mod function;

@@ -1,6 +1,6 @@
 //! ACL: shows and changes users and their permissions, and shows the log of denials.
 //!
-//! Rules and checks are in [`crate::acl`]; permissions are checked by the gate (`dispatch`).
+//! Rules and checks are in [`crate::acl`]; permissions are among the checks of `dispatch`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use crate::command::sorted_set::elements::{growth, reply_elements};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
-use crate::resp::parse_int;
+use crate::resp::{self, parse_int};
 use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
 use crate::store::value::listpack::StoredElement;
@@ -102,6 +102,12 @@ impl Aggregate {
             }
         }
     }
+}
+
+/// Returns true if servers before Redis 8.8 know a request: it has no `AGGREGATE COUNT`.
+pub(super) fn is_known_to_older_servers(request: resp::Request<'_>) -> bool {
+    let words = || request.args();
+    !words().zip(words().skip(1)).any(|(word, next)| is_word(word, "AGGREGATE") && is_word(next, "COUNT"))
 }
 
 /// Returns a number; 0 for the sum or product of infinities that is not a number.

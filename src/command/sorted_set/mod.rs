@@ -125,6 +125,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("7.0.0", INTERCARD_COST, "Counts the members that are in all of several sorted sets."),
     Command::new("ZINTERSTORE", zinterstore, WRITE | DENY_OOM | MOVABLE_KEYS, Group::SortedSet)
         .args(&[TARGET, NUMKEYS, READ_KEYS, WEIGHTS, AGGREGATE])
+        .effect(Effect::ValuesUnless(combine::is_known_to_older_servers))
         .docs("2.0.0", INTER_COST, "Stores the members that are in all of several sorted sets."),
     Command::new("ZLEXCOUNT", zlexcount, READ | FAST, Group::SortedSet)
         .args(&[READ_KEY, MEMBERS[0], MEMBERS[1]])
@@ -218,5 +219,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("6.2.0", UNION_COST, "Returns the members that are in any of several sorted sets."),
     Command::new("ZUNIONSTORE", zunionstore, WRITE | DENY_OOM | MOVABLE_KEYS, Group::SortedSet)
         .args(&[TARGET, NUMKEYS, READ_KEYS, WEIGHTS, AGGREGATE])
+        .effect(Effect::ValuesUnless(combine::is_known_to_older_servers))
         .docs("2.0.0", UNIONSTORE_COST, "Stores the members that are in any of several sorted sets."),
 ];

@@ -1,6 +1,6 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH: several commands executed as one.
 //!
-//! Queueing is done by the gate (`dispatch`); here a transaction is opened, executed or discarded. EXEC has locked all
+//! Queueing is done by `dispatch`; here a transaction is opened, executed or discarded. EXEC has locked all
 //! keys of its commands, or the whole store, so no other client sees an intermediate state.
 
 use smallvec::SmallVec;

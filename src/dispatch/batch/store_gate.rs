@@ -31,7 +31,6 @@ impl<'n> BatchRun<'n> {
     }
 
     /// Releases the gate before the end of the batch.
-    #[inline(never)] // so that only the release at the end of a batch is inlined
     pub(super) fn release_gate(&mut self) {
         self.guard = None;
     }

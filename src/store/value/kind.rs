@@ -71,8 +71,8 @@ pub enum Packing {
     Other,
 }
 
-/// A data type: access of handlers to its values. A new type adds to the store its own file, and a line in the list
-/// above.
+/// A data type: access of handlers to its values. A new type adds to the store its own file, its
+/// module and name in `value/mod.rs`, and a line in the list above.
 pub trait DataType {
     /// The type's name.
     const TYPE: Type;

@@ -47,6 +47,38 @@ pub(super) fn blocks(args: &[Vec<u8>]) -> bool {
 }
 
 #[test]
+fn a_redis_server_has_what_commands_that_it_does_not_know_have_written() {
+    let primary = Primary::start(&[]);
+    let Some(replica) = primary.synchronized_replica() else { return };
+    let mut client = primary.client();
+    let many: Vec<String> = (0..500).map(|n| format!("ZADD many {n} m{n}")).collect();
+    client.pipeline(&many);
+    client.expect(&[
+        ("ZADD a 5 x 7 y", ":2"),
+        ("ZADD b 9 y", ":1"),
+        ("ZUNIONSTORE small 2 a b AGGREGATE COUNT", ":2"),
+        ("ZINTERSTORE both 2 a b weights 2 0.5 aggregate count", ":1"),
+        ("ZUNIONSTORE large 2 many a AGGREGATE COUNT", ":502"),
+        ("SET gone v PX 100000", "+OK"),
+        ("ZUNIONSTORE gone 1 missing AGGREGATE COUNT", ":0"),
+        ("SET there v PX 100000", "+OK"),
+        ("ZUNIONSTORE there 1 a AGGREGATE COUNT", ":2"),
+        ("ZUNIONSTORE a 2 a b AGGREGATE COUNT", ":2"),
+        ("MULTI", "+OK"),
+        ("ZUNIONSTORE queued 1 b AGGREGATE COUNT", "+QUEUED"),
+        ("ZUNIONSTORE plain 1 b AGGREGATE MAX", "+QUEUED"),
+        ("EXEC", "*2 :1 :1"),
+        ("INCREX n BYINT 5", "*2 :5 :5"),
+        ("DELEX n IFEQ 5", ":1"),
+        ("MSETEX 2 k 1 l 2 PX 100000", ":1"),
+    ]);
+    #[cfg(feature = "lua")]
+    client.expect(&[("EVAL return(redis.call('zunionstore',KEYS[1],1,KEYS[2],'AGGREGATE','COUNT')) 2 s many", ":500")]);
+    primary.assert_same(&replica);
+    assert_eq!((replica.info("unexpected_error_replies"), primary.info("sync_full")), ("0".into(), "1".into()));
+}
+
+#[test]
 fn transactions_scripts_expiry_and_served_clients_come_in_the_order_of_execution() {
     let primary = Primary::start(&[]);
     let Some(replica) = primary.synchronized_replica() else { return };

@@ -97,7 +97,7 @@ fn debug(call: &mut Call<'_>) -> Result<()> {
     }
 }
 
-/// Refuses a subcommand about the process in a private instance, as the gate does for commands with the flag
+/// Refuses a subcommand about the process in a private instance, as the checks do for commands with the flag
 /// `OF_PROCESS`.
 fn check_is_main(call: &Call<'_>) -> Result<()> {
     if call.namespace.tenant.is_private() { Err(Error::NotInPrivate) } else { Ok(()) }
