@@ -9,9 +9,8 @@ use smallvec::{SmallVec, smallvec};
 use crate::client::caller::Caller;
 use crate::dispatch::Call;
 use crate::dispatch::checks::ON_KEYS;
-use crate::memory::marked::MarkedBytes;
 use crate::namespace::Namespace;
-use crate::rdb::{self, Compression};
+use crate::rdb::Compression;
 use crate::resp::{begin_command, write_word};
 use crate::spec::{Effect, Group, NO_QUEUE};
 use crate::store::entry::Entry;
@@ -194,9 +193,7 @@ pub(super) fn dump(namespace: &Namespace, entry: &Entry) -> Vec<u8> {
     let config = namespace.settings.current();
     let options =
         payload::ValueOptions { compression: Compression::at_once_if(config.rdbcompression), len_max: usize::MAX };
-    let mut body = MarkedBytes::default();
-    let version = payload::write(&mut body, entry, options);
-    rdb::seal(body.into_bytes(), version)
+    payload::dump(entry, options)
 }
 
 /// Adds commands that set the changed keys to their present deadlines.

@@ -34,7 +34,7 @@ impl Probe {
     /// Sets a key to a value of the type, as a command of the type would.
     fn put(&self, key: &[u8], text: &[u8]) {
         let (namespace, mut entry) = (self.server.namespace(), Toy::create(key));
-        Toy::write(&mut entry).set(text);
+        Toy::write(&mut entry).set(text.to_vec());
         let cx = Cx::new(namespace.clock.now(), Origin::HOST);
         namespace.store.exclusive().view(0, cx).put(namespace.store.key(key), entry, Event::NONE);
     }
@@ -81,10 +81,10 @@ fn values_of_a_new_type_have_its_name_and_encoding_and_are_copied_dumped_digeste
     probe.put(b"short", b"a text");
     probe.put(b"long", &LONG);
     probe.expect(&[
-        ("TYPE short", "toy"),
-        ("TYPE long", "toy"),
+        ("TYPE short", "toy---txt"),
+        ("TYPE long", "toy---txt"),
         ("OBJECT ENCODING short", "text"),
-        ("SCAN 0 TYPE toy COUNT 1000", "long"),
+        ("SCAN 0 TYPE toy---txt COUNT 1000", "long"),
         ("GET short", "WRONGTYPE"),
         ("SORT short", "WRONGTYPE"),
         ("COPY short copy", "1"),
@@ -113,7 +113,7 @@ fn values_of_a_new_type_come_back_from_a_snapshot_and_from_a_base_of_commands() 
     probe.put(b"short", b"a text");
     probe.put(b"long", &LONG);
     let digest = probe.call("DEBUG DIGEST");
-    probe.expect(&[("SAVE", "OK"), ("DEBUG RELOAD", "OK"), ("DEBUG DIGEST", &digest), ("TYPE long", "toy")]);
+    probe.expect(&[("SAVE", "OK"), ("DEBUG RELOAD", "OK"), ("DEBUG DIGEST", &digest), ("TYPE long", "toy---txt")]);
     probe.expect(&[("CONFIG SET appendonly yes", "OK")]);
     while !probe.call("INFO persistence").contains("aof_rewrite_in_progress:0") {
         std::thread::yield_now();
@@ -121,5 +121,5 @@ fn values_of_a_new_type_come_back_from_a_snapshot_and_from_a_base_of_commands() 
     probe.server.shutdown_blocking();
     std::fs::remove_file(dir.path().join("dump.rdb")).expect("the snapshot");
     let mut probe = Probe::start(dir.path(), "yes");
-    probe.expect(&[("DEBUG DIGEST", &digest), ("TYPE short", "toy"), ("DBSIZE", "2")]);
+    probe.expect(&[("DEBUG DIGEST", &digest), ("TYPE short", "toy---txt"), ("DBSIZE", "2")]);
 }

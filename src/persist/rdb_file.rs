@@ -18,7 +18,6 @@
 mod buffer;
 mod error;
 mod grammar;
-mod module;
 mod read;
 #[cfg(test)]
 mod tests;

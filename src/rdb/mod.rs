@@ -19,6 +19,7 @@ pub(crate) mod checksum;
 pub(crate) mod legacy;
 pub mod library;
 pub mod lzf;
+pub(crate) mod module;
 pub(crate) mod shape;
 
 /// The version of the format that Redis 7.0 reads. A payload has the lowest version that includes its type.

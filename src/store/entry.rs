@@ -13,7 +13,8 @@
 //! short length.
 //!
 //! The kind byte holds the data type of the value in its upper three bits and the encoding of the value in two more:
-//! for strings the [`StringHint`], for packed collections the [`Packing`](crate::store::value::Packing).
+//! for strings the [`StringHint`], for packed collections the [`Packing`](crate::store::value::Packing). Types with flat
+//! values share one number there, see `entry/flat.rs`.
 //!
 //! A string or a packed collection shorter than [`SHARED_MIN`] lies in the value area; anything else is a boxed
 //! [`Value`] whose pointer lies there. Slack is the spare room left by rounding and growth: a new value that fits is
@@ -27,6 +28,7 @@
 
 #![allow(unsafe_code)] // the packed layout above; see SAFETY at each block
 
+mod flat;
 mod packed;
 
 use std::alloc::{Layout, handle_alloc_error};
@@ -66,8 +68,11 @@ const LONG_KEY: u8 = 1 << 4;
 /// Position of the data type in the kind byte.
 const TYPE_SHIFT: u32 = 5;
 
-/// Assertion that the upper bits of the kind byte hold every type.
-const _: () = assert!(Type::COUNT <= 1 << (u8::BITS - TYPE_SHIFT));
+/// The type bits of every type with flat values; types with smaller discriminants have these in their type bits.
+const FLAT: u8 = Type::Stream as u8 + 1;
+
+/// Assertion that the upper bits of the kind byte hold the type bits.
+const _: () = assert!(FLAT < 1 << (u8::BITS - TYPE_SHIFT));
 
 /// Bits that describe the layout, not the value.
 const STRUCTURE: u8 = BOXED | TIMED | LONG_KEY;
@@ -118,7 +123,7 @@ impl Entry {
 
     /// Creates an entry whose value lives in a box of its own.
     pub(crate) fn boxed(key: &[u8], of: Type, value: Box<Value>, deadline: Option<Deadline>) -> Self {
-        Self::boxed_as((of as u8) << TYPE_SHIFT, key, value, deadline)
+        Self::boxed_as(type_bits(of), key, value, deadline)
     }
 
     /// Creates an entry whose value lives in a box of its own, with these bits of type and encoding.
@@ -207,13 +212,17 @@ impl Entry {
     /// Returns the data type of the value.
     #[inline]
     pub fn kind(&self) -> Type {
-        Type::ALL[usize::from(self.header().kind >> TYPE_SHIFT)]
+        match self.header().kind >> TYPE_SHIFT {
+            FLAT.. => self.flat_kind(),
+            number => Type::ALL[usize::from(number)],
+        }
     }
 
     /// Returns true if the value is of the given data type.
     #[inline]
     pub fn is_of(&self, kind: Type) -> bool {
-        self.header().kind >> TYPE_SHIFT == kind as u8
+        self.header().kind >> TYPE_SHIFT == type_bits(kind) >> TYPE_SHIFT
+            && ((kind as u8) < FLAT || self.flat_kind() == kind)
     }
 
     /// Returns the string; the caller has checked that the value is one.
@@ -468,6 +477,15 @@ impl Entry {
         Some(unsafe { self.at(self.value_at()).cast::<*mut Value>().read_unaligned() })
     }
 
+    /// Returns the value area, which must not be a pointer, to change its bytes.
+    fn value_area_mut(&mut self) -> &mut [u8] {
+        self.assert_not_boxed();
+        let (at, len) = (self.value_at(), self.header().value_len as usize);
+        // SAFETY: the value area lies inside the allocation and is initialised (invariants 1 and 2); `&mut self` makes the
+        // borrow exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.at_mut(at), len) }
+    }
+
     /// Panics if the value area is a pointer, which must be neither overwritten nor copied as if it were the value.
     #[inline]
     fn assert_not_boxed(&self) {
@@ -626,6 +644,13 @@ impl Blob for Entry {
         // self` is exclusive.
         unsafe { self.at_mut(value_at + at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
+}
+
+/// Returns the bits of a data type in the kind byte.
+#[inline]
+const fn type_bits(of: Type) -> u8 {
+    let number = if (of as u8) < FLAT { of as u8 } else { FLAT };
+    number << TYPE_SHIFT
 }
 
 impl Drop for Entry {

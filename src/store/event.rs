@@ -47,6 +47,8 @@ impl Classes {
     pub const EVICTED: Classes = Classes(1 << 7);
     /// Changes of streams.
     pub const STREAM: Classes = Classes(1 << 8);
+    /// Changes of module types.
+    pub const MODULE: Classes = Classes(1 << 9);
     /// Keys that did not exist before.
     pub const NEW: Classes = Classes(1 << 10);
     /// Values that were replaced as a whole.

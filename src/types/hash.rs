@@ -18,6 +18,7 @@ const DEADLINE_END_MS: i64 = 1 << 48;
 pub(super) const SPEC: TypeSpec = TypeSpec {
     of: Type::Hash,
     encoding: |entry| Hash::read(entry).encoding(),
+    module: None,
     numbers: &[
         TypeNumber::new(kind::HASH, &[Repeat(&[Str, Str])]),
         TypeNumber::new(kind::HASH_ZIPMAP, &[Str]),
@@ -35,7 +36,7 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
         },
         read,
     },
-    commands: CommandFormat {
+    commands: Some(CommandFormat {
         write: |out, entry, _| {
             let hash = Hash::read(entry);
             let fields = ElementsWriter::new(entry.key(), b"HMSET", hash.len());
@@ -44,7 +45,7 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
             });
         },
         begin: |_, entry, _| Some(large_elements(entry, b"HMSET", Hash::read(entry).len())),
-    },
+    }),
     digest: |digest, entry| {
         digest.mix_type(4);
         Hash::read(entry).for_each_timed(|field, value, deadline| {

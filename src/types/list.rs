@@ -24,6 +24,7 @@ const LISTPACK_LEN_MAX: usize = 1 << 30;
 pub(super) const SPEC: TypeSpec = TypeSpec {
     of: Type::List,
     encoding: |entry| List::read(entry).encoding(),
+    module: None,
     numbers: &[
         TypeNumber::new(kind::LIST, &[Repeat(&[Str])]),
         TypeNumber::new(kind::LIST_ZIPLIST, &[Str]),
@@ -43,14 +44,14 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
         },
         read,
     },
-    commands: CommandFormat {
+    commands: Some(CommandFormat {
         write: |out, entry, _| List::read(entry).nodes().for_each(|node| push(out, entry.key(), element_of(node))),
         begin: |_, entry, _| {
             let key: Box<[u8]> = entry.key().into();
             let nodes = List::read(entry).nodes().len();
             Some(RecordBody::new(nodes, move |element, out| push(out, &key, element)))
         },
-    },
+    }),
     digest: |digest, entry| {
         digest.mix_type(1);
         List::read(entry).iter().for_each(|item| item.with_text(|text| digest.mix(text)));

@@ -20,6 +20,7 @@ pub(crate) mod string;
 #[cfg(test)]
 mod toy;
 
+use crate::rdb::module::ModuleId;
 use crate::store::entry::Entry;
 use crate::store::value::Type;
 
@@ -53,6 +54,11 @@ pub(crate) fn encoding_of(entry: &Entry) -> &'static str {
 /// Returns the row that a number in a payload denotes, if it does; and what the row says about the number.
 pub(crate) fn spec_of_number(number: u8) -> Option<(&'static TypeSpec, &'static TypeNumber)> {
     NUMBERS[usize::from(number)]
+}
+
+/// Returns the row of a module type, in any version of its encoding.
+pub(crate) fn spec_of_module(id: ModuleId) -> Option<&'static TypeSpec> {
+    TYPES.into_iter().find(|spec| spec.module.is_some_and(|module| module.is_same_type(id)))
 }
 
 const fn numbers() -> [Option<(&'static TypeSpec, &'static TypeNumber)>; 256] {

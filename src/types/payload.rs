@@ -4,7 +4,8 @@
 //! takes bytes from a client, so every length, count and order in them is verified.
 
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::{self, PayloadError, Reader};
+use crate::rdb::module::{self, ModuleId, ModuleReader};
+use crate::rdb::{self, PayloadError, Reader, kind};
 use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
 #[cfg(feature = "internals")]
@@ -24,15 +25,27 @@ pub(crate) fn write(out: &mut MarkedBytes, entry: &Entry, options: ValueOptions)
     lowest_version(of)
 }
 
+/// Returns the value of an entry as DUMP writes it, compressed at once or not at all.
+pub(crate) fn dump(entry: &Entry, options: ValueOptions) -> Vec<u8> {
+    let mut body = MarkedBytes::default();
+    let version = write(&mut body, entry, options);
+    rdb::seal(body.into_bytes(), version)
+}
+
 /// Returns the number of the type that an entry is written as: the lowest that expresses the entry fully; where
 /// `version` has none, the lowest that expresses most of it.
 pub(crate) fn kind_of(entry: &Entry, version: u16) -> u8 {
-    (types::spec_of(entry).payload.number)(entry, version)
+    let spec = types::spec_of(entry);
+    if spec.module.is_some() { kind::MODULE_2 } else { (spec.payload.number)(entry, version) }
 }
 
 /// Appends the value of an entry, without the number of the type that [`kind_of`] has returned.
 pub(crate) fn write_body(out: &mut MarkedBytes, of: u8, entry: &Entry, options: ValueOptions) {
-    (types::spec_of(entry).payload.write)(out, of, entry, options);
+    let spec = types::spec_of(entry);
+    let Some(id) = spec.module else { return (spec.payload.write)(out, of, entry, options) };
+    id.write(out);
+    (spec.payload.write)(out, of, entry, options);
+    module::write_end(out);
 }
 
 /// Appends the value of an entry up to its elements, of the type that [`kind_of`] has returned; returns the writer of
@@ -60,9 +73,7 @@ pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, PayloadError
     let hasher = Hasher::new();
     let target = ValueTarget { key: b"key", deadline: None, limits: ValueLimits::default(), hasher: &hasher };
     let entry = read(kind, &mut reader, target, options)?;
-    let mut body = MarkedBytes::default();
-    let version = write(&mut body, &entry, options);
-    Ok(rdb::seal(body.into_bytes(), version))
+    Ok(dump(&entry, options))
 }
 
 /// Reads a value of a type.
@@ -75,6 +86,23 @@ pub(crate) fn read(
     target: ValueTarget<'_>,
     options: ValueOptions,
 ) -> Result<Entry, PayloadError> {
-    let spec = types::spec_of_number(of).map(|(spec, _)| spec);
-    spec.and_then(|spec| (spec.payload.read)(of, reader, target, options)).ok_or(PayloadError::Format)
+    let entry = match of {
+        kind::MODULE_2 => read_module(reader, target, options),
+        _ => types::spec_of_number(of).and_then(|(spec, _)| (spec.payload.read)(of, reader, target, options)),
+    };
+    entry.ok_or(PayloadError::Format)
+}
+
+/// Reads a value of a module type behind the number that all of them have.
+fn read_module(reader: &mut Reader<'_>, target: ValueTarget<'_>, options: ValueOptions) -> Option<Entry> {
+    let id = ModuleId::read(reader)?;
+    let spec = types::spec_of_module(id)?;
+    let entry = (spec.payload.read)(u8::try_from(id.version()).ok()?, reader, target, options)?;
+    ModuleReader(reader).end()?;
+    Some(entry)
+}
+
+/// Returns true if values of a module type can be read.
+pub(crate) fn is_known_module(id: ModuleId) -> bool {
+    types::spec_of_module(id).is_some()
 }

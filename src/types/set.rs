@@ -15,6 +15,7 @@ use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
 pub(super) const SPEC: TypeSpec = TypeSpec {
     of: Type::Set,
     encoding: |entry| Set::read(entry).encoding(),
+    module: None,
     numbers: &[
         TypeNumber::new(kind::SET, &[Repeat(&[Str])]),
         TypeNumber::new(kind::SET_INTSET, &[Str]),
@@ -29,14 +30,14 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
         },
         read,
     },
-    commands: CommandFormat {
+    commands: Some(CommandFormat {
         write: |out, entry, _| {
             let set = Set::read(entry);
             let members = ElementsWriter::new(entry.key(), b"SADD", set.len());
             set.iter().for_each(|member| members.write(WalkedElement::Member(member), out));
         },
         begin: |_, entry, _| Some(large_elements(entry, b"SADD", Set::read(entry).len())),
-    },
+    }),
     digest: |digest, entry| {
         digest.mix_type(2);
         Set::read(entry).iter().for_each(|member| member.with_text(|text| digest.add(text)));

@@ -27,6 +27,7 @@ const SCORE_DIGITS: i32 = 17;
 pub(super) const SPEC: TypeSpec = TypeSpec {
     of: Type::SortedSet,
     encoding: |entry| SortedSet::read(entry).encoding(),
+    module: None,
     numbers: &[
         TypeNumber::new(kind::ZSET, &[Repeat(&[Str, TextScore])]),
         TypeNumber::new(kind::ZSET_2, &[Repeat(&[Str, Bytes(8)])]),
@@ -42,7 +43,7 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
         },
         read,
     },
-    commands: CommandFormat {
+    commands: Some(CommandFormat {
         write: |out, entry, _| {
             let set = SortedSet::read(entry);
             let members = ElementsWriter::new(entry.key(), b"ZADD", set.len());
@@ -51,7 +52,7 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
             }
         },
         begin: |_, entry, _| Some(large_elements(entry, b"ZADD", SortedSet::read(entry).len())),
-    },
+    }),
     digest: |digest, entry| {
         digest.mix_type(3);
         for (member, score) in SortedSet::read(entry).iter() {

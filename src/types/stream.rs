@@ -34,6 +34,7 @@ const OWN: PayloadPart = Repeat(&[Bytes(16)]);
 pub(super) const SPEC: TypeSpec = TypeSpec {
     of: Type::Stream,
     encoding: |_| "stream",
+    module: None,
     numbers: &[
         TypeNumber::new(kind::STREAM_LISTPACKS, &[
             CHUNKS, Length, Length, Length,
@@ -60,7 +61,7 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
         },
         read,
     },
-    commands: CommandFormat {
+    commands: Some(CommandFormat {
         write: |out, entry, _| {
             let (key, stream) = (entry.key(), Stream::read(entry));
             begin_commands(out, key, stream);
@@ -75,7 +76,7 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
             let body = RecordBody::new(stream.chunk_count(), move |element, out| add_chunk(out, &key, element));
             Some(RecordBody { tail, ..body })
         },
-    },
+    }),
     digest: |digest, entry| {
         digest.mix_type(6);
         for entry in Stream::read(entry).range(StreamId::MIN, StreamId::MAX) {

@@ -15,6 +15,7 @@ use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
 pub(super) const SPEC: TypeSpec = TypeSpec {
     of: Type::String,
     encoding: |entry| StringEncoding::of(entry).map_or("", StringEncoding::name),
+    module: None,
     numbers: &[TypeNumber::new(kind::STRING, &[StrPart])],
     payload: PayloadFormat {
         number: |_, _| kind::STRING,
@@ -29,7 +30,7 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
             Some(Entry::text(target.key, &text, target.deadline))
         },
     },
-    commands: CommandFormat { write: write_command, begin: begin_large_command },
+    commands: Some(CommandFormat { write: write_command, begin: begin_large_command }),
     digest: |digest, entry| {
         digest.mix_type(0);
         digest.mix(entry.string().as_slice());

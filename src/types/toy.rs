@@ -1,42 +1,22 @@
-//! The type of the project's own tests. It shows what a row needs.
+//! The type of the project's own tests. It shows what the row of a module type needs.
 
-use crate::memory::marked::MarkedBytes;
-use crate::rdb::shape::PayloadPart::Str;
-use crate::rdb::{Compression, VERSION, seal, write_string};
-use crate::resp::write_command;
+use crate::rdb::module::{ModuleId, ModuleReader, write_text};
 use crate::store::entry::Entry;
 use crate::store::value::{DataType, Toy, Type};
-use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
-
-/// The number of the type in payloads, which no other server uses.
-const NUMBER: u8 = 200;
+use crate::types::spec::{PayloadFormat, TypeSpec};
 
 pub(super) const SPEC: TypeSpec = TypeSpec {
     of: Type::Toy,
     encoding: |_| "text",
-    numbers: &[TypeNumber::new(NUMBER, &[Str])],
-    payload: PayloadFormat {
-        number: |_, _| NUMBER,
-        write: |out, _, entry, options| write_string(out, Toy::read(entry), options.compression),
-        begin: |_, _, _, _| None,
-        read: |_, reader, target, options| {
-            let text = reader.string(options.len_max).filter(|text| !text.is_empty())?;
-            let mut entry = Toy::create(target.key);
-            Toy::write(&mut entry).set(&text);
-            entry.set_deadline(target.deadline);
-            Some(entry)
+    module: Some(ModuleId::new(b"toy---txt", 1)),
+    numbers: &[],
+    payload: PayloadFormat::of_module(
+        |out, _, entry, options| write_text(out, Toy::read(entry), options.compression),
+        |version, reader, target, options| {
+            let text = ModuleReader(reader).text(options.len_max).filter(|text| version == 1 && !text.is_empty())?;
+            Some(Entry::flat::<Toy>(target.key, text.into_owned(), target.deadline))
         },
-    },
-    commands: CommandFormat { write: write_restore, begin: |_, _, _| None },
-    digest: |digest, entry| {
-        digest.mix_type(u32::from(NUMBER));
-        digest.mix(Toy::read(entry));
-    },
+    ),
+    commands: None,
+    digest: |digest, entry| digest.mix(Toy::read(entry)),
 };
-
-/// Appends RESTORE with the payload, because the type has no commands of its own.
-fn write_restore(out: &mut Vec<u8>, entry: &Entry, _: i64) {
-    let mut payload = MarkedBytes::from(vec![NUMBER]);
-    write_string(&mut payload, Toy::read(entry), Compression::Never);
-    write_command(out, &[b"RESTORE", entry.key(), b"0", &seal(payload.into_bytes(), VERSION)]);
-}

@@ -3,8 +3,8 @@
 //! A record that is not yet in the buffer as a whole is measured, piece by piece as it comes, and read only when it is
 //! complete. So nothing is read twice, however long the record is.
 
-use crate::persist::rdb_file::module::part;
 use crate::persist::rdb_file::{Family, opcode};
+use crate::rdb::module::part;
 use crate::rdb::shape::PayloadPart;
 use crate::rdb::{Reader, checksum, kind};
 use crate::types;
@@ -19,6 +19,7 @@ fn value_shape(number: u8, family: Family) -> Option<&'static [PayloadPart]> {
     match (number, family) {
         (kind::HASH_VALKEY, Family::Valkey) => Some(&[Repeat(&[Str, Str, Bytes(8)])]),
         (kind::HASH_METADATA | kind::HASH_LISTPACK_EX, Family::Valkey) => None,
+        (kind::MODULE_2, _) => Some(&[Length, ModuleValue]),
         _ => types::spec_of_number(number).map(|(_, number)| number.parts),
     }
 }

@@ -11,7 +11,7 @@ use crate::persist::rdb_file::buffer::Buffer;
 use crate::persist::rdb_file::error::{FileDefect, FileError};
 use crate::persist::rdb_file::grammar::{Extent, Measure, is_value};
 use crate::persist::rdb_file::{
-    CHECKSUMS_SINCE, FENCE, Family, HEADER_LEN, LOCK, RETIRED_FENCE, RetiredFence, Usage, module, opcode,
+    CHECKSUMS_SINCE, FENCE, Family, HEADER_LEN, LOCK, RETIRED_FENCE, RetiredFence, Usage, opcode,
 };
 #[cfg(feature = "internals")]
 use crate::persist::rdb_file::{
@@ -20,6 +20,7 @@ use crate::persist::rdb_file::{
 };
 #[cfg(feature = "internals")]
 use crate::rdb::checksum::Checksum;
+use crate::rdb::module::{self, ModuleId};
 use crate::rdb::{Compression, Reader, VERSION_MAX, checksum, kind};
 #[cfg(feature = "internals")]
 use crate::rdb::{VERSION, compressed};
@@ -197,11 +198,13 @@ impl<'a, R: Read> FileReader<'a, R> {
     /// meaningless.
     fn parse(&self, reader: &mut Reader<'_>) -> Result<Piece, FileDefect> {
         let Some([first]) = reader.array() else { return Err(FileDefect::Record(0)) };
+        if first == kind::MODULE_2 && !is_known_module(reader.clone()) || first == kind::MODULE {
+            return Err(refused_module(reader));
+        }
         if is_value(first, self.family) {
             return self.parse_key(first, reader);
         }
         match first {
-            kind::MODULE | kind::MODULE_2 => return Err(refused_module(reader)),
             opcode::LIBRARY_BEFORE_RELEASE => return Err(FileDefect::OldLibrary),
             opcode::SLOT_IMPORT_OR_KEY_META => {
                 return Err(if self.family == Family::Valkey { FileDefect::SlotImport } else { FileDefect::KeyMeta });
@@ -303,8 +306,14 @@ fn read_header(buffer: &mut Buffer<impl Read>) -> Result<(Family, u16), FileDefe
 
 /// Reads the start of a module's key, and returns the reason why it cannot be loaded.
 fn refused_module(reader: &mut Reader<'_>) -> FileDefect {
-    let id = reader.skip_string().and_then(|()| reader.length());
-    id.map_or(FileDefect::Record(kind::MODULE_2), |id| FileDefect::Module(module::name_of(id)))
+    let id = reader.skip_string().and_then(|()| ModuleId::read(reader));
+    id.map_or(FileDefect::Record(kind::MODULE_2), |id| FileDefect::Module(id.name()))
+}
+
+/// Returns true if a module's key, from its name on, holds a value of a known type.
+fn is_known_module(mut reader: Reader<'_>) -> bool {
+    let id = reader.skip_string().and_then(|()| ModuleId::read(&mut reader));
+    id.is_some_and(payload::is_known_module)
 }
 
 /// Reads a record other than a key; `None` if it violates the format.

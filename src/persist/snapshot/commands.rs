@@ -5,10 +5,12 @@
 //! deleted from a stream are not pending after the commands were executed.
 
 use crate::persist::rdb_file::{KeyMeta, RetiredFence};
+use crate::rdb::Compression;
 use crate::resp::{write_command, write_select};
 use crate::store::SideRecord;
 use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
+use crate::types::payload::{self, ValueOptions};
 use crate::types::{self, string};
 
 /// Appends the command that loads a library of functions.
@@ -25,14 +27,20 @@ pub(super) fn retired_fence(out: &mut Vec<u8>, RetiredFence { db, fence, key, ..
 
 /// Appends the commands that create a key.
 pub(super) fn entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta<'_>) {
-    (types::spec_of(entry).commands.write)(out, entry, meta.fence);
+    match &types::spec_of(entry).commands {
+        Some(commands) => (commands.write)(out, entry, meta.fence),
+        None => {
+            let options = ValueOptions { compression: Compression::Never, len_max: usize::MAX };
+            write_command(out, &[b"RESTORE", entry.key(), b"0", &payload::dump(entry, options)]);
+        }
+    }
     expire(out, entry.key(), meta);
 }
 
 /// Appends the commands that create a key with a large value, up to the first element; returns the writer of the rest.
 /// `None` if the value is not large.
 pub(super) fn large_entry(out: &mut Vec<u8>, entry: &Entry, meta: KeyMeta<'_>) -> Option<RecordBody> {
-    let mut body = (types::spec_of(entry).commands.begin)(out, entry, meta.fence)?;
+    let mut body = (types::spec_of(entry).commands.as_ref()?.begin)(out, entry, meta.fence)?;
     expire(&mut body.tail, entry.key(), meta);
     Some(body)
 }

@@ -5,14 +5,14 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::memory::slab;
-use crate::store::entry::{Entry, OTHER_PACKING, TYPE_SHIFT};
+use crate::store::entry::{Entry, OTHER_PACKING, type_bits};
 use crate::store::value::{Packing, SHARED_MIN, Type, Value};
 use crate::time::clock::Deadline;
 
 impl Entry {
     /// Creates an entry that holds a packed collection.
     pub fn packed(key: &[u8], of: Type, packing: Packing, bytes: &[u8], deadline: Option<Deadline>) -> Self {
-        let kind = (of as u8) << TYPE_SHIFT | packing_bits(packing);
+        let kind = type_bits(of) | packing_bits(packing);
         match bytes.len() {
             SHARED_MIN.. => Self::boxed_as(kind, key, Box::new(Value::Packed(bytes.to_vec())), deadline),
             _ => Self::build(key, bytes, deadline, kind, 0),

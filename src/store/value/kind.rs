@@ -27,7 +27,7 @@ macro_rules! data_types {
             Stream "stream" Stream BigStream;
             /// A text of the library's own tests.
             #[cfg(test)]
-            Toy "toy" Toy;
+            Toy "toy---txt" Toy;
         }
     };
 }
@@ -36,7 +36,8 @@ pub(in crate::store::value) use data_types;
 /// Declares [`Type`] from the list of data types.
 macro_rules! declare_type {
     ($($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])? $of:ident $name:literal $_data:ident $($_large:ident)?;)+) => {
-        /// The data types, named as in `TYPE`. The discriminant is stored in the type bits of entries.
+        /// The data types, named as in `TYPE`. The discriminant is stored in the type bits of entries, or, of a type
+        /// whose values are [flat](crate::store::value::flat), with the value.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Type {

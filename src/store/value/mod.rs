@@ -2,13 +2,14 @@
 //!
 //! A short string lives inside its key's [`Entry`], and so does a small collection: packed as a listpack or an intset
 //! in Redis' own formats, so that DUMP and RESTORE copy bytes. Everything else is a [`Value`] behind one pointer, see
-//! `big/`.
+//! `big/`. The values of Redis' module types are one string of bytes each, in the entry or behind the pointer, see `flat.rs`.
 //!
 //! A data type implements [`DataType`]. Handlers name the type where they look a key up (`view.get::<Str>(key, how)`) and
 //! where they change one (`view.edit::<Str>(key, event)`), so the type is checked in one place, which has one error:
 //! [`WrongType`]. The formats of the types, and their digests, are above the store, in `types/`.
 
 mod big;
+pub(crate) mod flat;
 pub(crate) mod hash;
 pub(crate) mod intset;
 mod kind;
@@ -21,16 +22,17 @@ pub(crate) mod set;
 pub(crate) mod sorted_set;
 pub(crate) mod stream;
 mod string;
-#[cfg(test)]
-mod toy;
 
 use crate::store::entry::Entry;
 use crate::store::value::stream::Stream;
 
 pub(in crate::store) use big::EFFORT_COUNTED;
 pub(crate) use big::Value;
+pub(crate) use big::flat::FlatValue;
 pub(crate) use big::text::LongText;
 pub(crate) use big::walk::{Record, RecordBody, RecordPart, WalkProgress, WalkedElement};
+#[cfg(test)]
+pub(crate) use flat::Toy;
 pub(crate) use hash::{Hash, HashGrowth, HashRef, HashText, VisibleHash};
 pub(crate) use kind::{DataType, Packing, Type, WrongType};
 pub(crate) use list::{List, ListBuilder, ListEnd, ListNode, ListRef, NodeLimit};
@@ -38,8 +40,6 @@ pub(crate) use listpack::StoredElement;
 pub(crate) use set::{Rules as SetRules, Set, SetRef};
 pub(crate) use sorted_set::{SortedSet, SortedSetRef};
 pub(crate) use string::{SHARED_MIN, Str, StringHint};
-#[cfg(test)]
-pub(crate) use toy::Toy;
 
 /// Declares what [`Entry`] asks any of the data types from their list.
 macro_rules! declare_questions {

@@ -1,6 +1,7 @@
 //! Values outside an entry: long strings, long packed collections, and one large form of each type.
 
 pub(super) mod elements;
+pub(super) mod flat;
 pub(super) mod form;
 pub(super) mod hash;
 pub(super) mod list;
@@ -15,6 +16,7 @@ use crate::memory::heap::allocation_len;
 use crate::store::entry::Entry;
 use crate::store::value::kind::data_types;
 
+use flat::FlatValue;
 use form::LargeForm;
 use hash::BigHash;
 use list::BigList;
@@ -37,6 +39,8 @@ macro_rules! declare_value {
             /// A packed collection of at least [`SHARED_MIN`](super::SHARED_MIN) bytes; the entry has its type and its
             /// format.
             Packed(Vec<u8>),
+            /// A flat value of at least [`SHARED_MIN`](super::SHARED_MIN) bytes.
+            Flat(FlatValue),
             $($(
                 #[doc = concat!("A value of the type `", $name, "` that is not packed.")]
                 $of(Box<$large>),
@@ -48,6 +52,7 @@ macro_rules! declare_value {
                 match self {
                     Value::Text(text) => text,
                     Value::Packed(bytes) => bytes,
+                    Value::Flat(value) => value,
                     $($(Value::$of(large) => {
                         let large: &$large = large;
                         large
@@ -59,6 +64,7 @@ macro_rules! declare_value {
                 match self {
                     Value::Text(text) => text,
                     Value::Packed(bytes) => bytes,
+                    Value::Flat(value) => value,
                     $($(Value::$of(large) => {
                         let large: &mut $large = large;
                         large
@@ -71,6 +77,7 @@ macro_rules! declare_value {
                 match self {
                     Value::Text(text) => text.memory(),
                     Value::Packed(bytes) => bytes.memory(),
+                    Value::Flat(value) => value.memory(),
                     $($(Value::$of(large) => allocation_len(size_of::<$large>()) + $large::memory(large),)?)+
                 }
             }
@@ -80,6 +87,7 @@ macro_rules! declare_value {
                 match self {
                     Value::Text(text) => Value::Text(text.copy()),
                     Value::Packed(bytes) => Value::Packed(bytes.copy()),
+                    Value::Flat(value) => Value::Flat(value.copy()),
                     $($(Value::$of(large) => Value::$of(Box::new($large::copy(large))),)?)+
                 }
             }

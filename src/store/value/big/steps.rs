@@ -18,7 +18,7 @@ impl Value {
     pub(super) fn is_large(&self) -> bool {
         match self {
             Value::Text(text) => text.bytes().len() >= LONG_TEXT_MIN,
-            Value::Packed(_) => false,
+            Value::Packed(_) | Value::Flat(_) => false,
             _ => self.memory() >= LARGE_MIN,
         }
     }
