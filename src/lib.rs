@@ -132,6 +132,9 @@ mod engine;
 mod error;
 mod glob;
 mod instance;
+#[cfg(feature = "json")]
+#[allow(dead_code, unused_imports)] // no command uses it yet
+mod json;
 mod memory;
 #[cfg(feature = "metrics")]
 mod metrics;

@@ -48,6 +48,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("dial", &[]),
     ("glob", &[]),
     ("random", &[]),
+    ("json", &[]),
 ];
 
 /// Imports that go up, or that the table does not allow, and remain to be removed. An import that no longer exists must
