@@ -199,6 +199,8 @@ pub enum Error {
     ClaimOption(Vec<u8>),
     /// A script failed or does not compile; holds the whole line.
     Script(Vec<u8>),
+    /// An error of a module of Redis, most of which have no code word; holds the whole line.
+    Line(Cow<'static, str>),
     /// The values are too large for the table of LCS.
     LcsTooLong,
     /// The target of MIGRATE replied with an error; holds it.
@@ -356,6 +358,7 @@ impl fmt::Display for Error {
             Error::Busy(dialect, kind) => f.write_str(&busy(*dialect, kind)),
             Error::TargetLost(act) => write!(f, "IOERR error or timeout {act} to target instance"),
             Error::Other(text) => write!(f, "ERR {text}"),
+            Error::Line(line) => f.write_str(line),
             other => match other.fixed_text() {
                 Some(text) => f.write_str(text),
                 None => f.write_str(&String::from_utf8_lossy(&other.quoted().unwrap_or_default())),

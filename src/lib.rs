@@ -133,7 +133,6 @@ mod error;
 mod glob;
 mod instance;
 #[cfg(feature = "json")]
-#[allow(dead_code, unused_imports)] // no command uses it yet
 mod json;
 mod memory;
 #[cfg(feature = "metrics")]

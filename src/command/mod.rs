@@ -18,6 +18,8 @@ mod file_tests;
 pub(crate) mod geo;
 pub(crate) mod hash;
 pub(crate) mod hyperloglog;
+#[cfg(feature = "json")]
+pub(crate) mod json;
 pub(crate) mod keys;
 #[cfg(test)]
 mod late_lock_tests;
@@ -66,6 +68,8 @@ pub const FAMILIES: &[&[Command]] = &[
     stream::claim::COMMANDS,
     stream::info::COMMANDS,
     geo::COMMANDS,
+    #[cfg(feature = "json")]
+    json::COMMANDS,
     keys::COMMANDS,
     keys::databases::COMMANDS,
     keys::dump::COMMANDS,

@@ -45,12 +45,6 @@ const SHORT_STRING: usize = (LAST_STRING - STRING) as usize;
 /// The most elements or members whose number is in the tag.
 const SHORT_COUNT: usize = (LAST_ARRAY - ARRAY) as usize;
 
-/// The empty object.
-pub(super) const EMPTY_OBJECT: &[u8] = &[OBJECT];
-
-/// The empty array.
-pub(super) const EMPTY_ARRAY: &[u8] = &[ARRAY];
-
 /// Array or object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Container {
@@ -138,9 +132,9 @@ pub(super) fn close(container: Container, at: usize, count: usize, to: &mut Vec<
 }
 
 /// Returns the document of a string.
-pub(crate) fn document_of_string(text: &str) -> Vec<u8> {
+pub(crate) fn document_of_string(text: &[u8]) -> Vec<u8> {
     let mut document = Vec::with_capacity(text.len() + 5);
-    write_string(text.as_bytes(), &mut document);
+    write_string(text, &mut document);
     document
 }
 
@@ -149,16 +143,14 @@ pub(crate) fn document_of_bool(value: bool) -> Vec<u8> {
     vec![if value { TRUE } else { FALSE }]
 }
 
-/// Returns the array of some documents.
-pub(crate) fn array_of<'d>(elements: impl Iterator<Item = &'d [u8]>) -> Vec<u8> {
-    let (mut document, mut count) = (Vec::new(), 0);
-    let at = open(&mut document);
-    for element in elements {
-        document.extend_from_slice(element);
-        count += 1;
-    }
-    close(Container::Array, at, count, &mut document);
-    document
+/// Returns the document of the empty array.
+pub(crate) fn empty_array() -> Vec<u8> {
+    vec![ARRAY]
+}
+
+/// Returns the document of the empty object.
+pub(crate) fn empty_object() -> Vec<u8> {
+    vec![OBJECT]
 }
 
 /// Returns how many containers of a document contain each other.

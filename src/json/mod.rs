@@ -20,12 +20,12 @@ mod tests;
 
 pub(crate) use edit::{JsonChange, JsonTargets, edit, sliced, spliced, with_member};
 pub(crate) use encode::{JsonTextError, encode};
-pub(crate) use form::{array_of, depth_of, document_of_bool, document_of_string};
+pub(crate) use form::{depth_of, document_of_bool, document_of_string, empty_array, empty_object};
 pub(crate) use merge::merge;
 pub(crate) use node::{JsonKind, JsonNode, is_equal};
 pub(crate) use number::JsonNumber;
 pub(crate) use path::{JsonPath, JsonPathError, JsonTail};
-pub(crate) use print::{JsonLayout, JsonTextTooLong, print, print_list, print_string};
+pub(crate) use print::{JsonLayout, JsonShown, JsonTextTooLong, print, print_list, print_members};
 
 /// How many containers of a text may contain each other, one less than where Redis' parser gives up.
 pub(crate) const TEXT_DEPTH: usize = 127;

@@ -4,7 +4,7 @@ use super::form::Container;
 use super::{DOCUMENT_BYTES, JsonKind, JsonNode};
 
 /// What stands between the parts of a text; by default, nothing.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct JsonLayout<'l> {
     /// Before each element and member, and the end of each container that is not empty, once for each level.
     pub(crate) indent: &'l [u8],
@@ -12,12 +12,20 @@ pub(crate) struct JsonLayout<'l> {
     pub(crate) newline: &'l [u8],
     /// Behind the colon.
     pub(crate) space: &'l [u8],
+    /// The length that a text may have.
+    pub(crate) limit: usize,
+}
+
+impl Default for JsonLayout<'_> {
+    fn default() -> Self {
+        JsonLayout { indent: b"", newline: b"", space: b"", limit: DOCUMENT_BYTES }
+    }
 }
 
 impl JsonLayout<'_> {
     fn line(&self, level: usize, to: &mut Vec<u8>) -> Result<(), JsonTextTooLong> {
         let length = self.indent.len().saturating_mul(level).saturating_add(self.newline.len());
-        if to.len().saturating_add(length) > DOCUMENT_BYTES {
+        if to.len().saturating_add(length) > self.limit {
             return Err(JsonTextTooLong);
         }
         to.extend_from_slice(self.newline);
@@ -67,7 +75,7 @@ pub(crate) fn print(
     let mut next = Some(node);
     loop {
         if let Some(node) = next.take() {
-            if to.len() > DOCUMENT_BYTES {
+            if to.len() > layout.limit {
                 return Err(JsonTextTooLong);
             }
             match node.head().container {
@@ -138,4 +146,39 @@ pub(crate) fn print_string(text: &[u8], to: &mut Vec<u8>) {
     }
     to.extend_from_slice(rest);
     to.push(b'"');
+}
+
+/// What a member of [`print_members`] shows.
+pub(crate) enum JsonShown<'d> {
+    /// A value.
+    One(JsonNode<'d>),
+    /// A list of values.
+    All(Vec<JsonNode<'d>>),
+}
+
+/// Appends the text of an object that is not part of a document.
+pub(crate) fn print_members(
+    members: &[(&[u8], JsonShown<'_>)],
+    layout: &JsonLayout<'_>,
+    to: &mut Vec<u8>,
+) -> Result<(), JsonTextTooLong> {
+    to.push(b'{');
+    for (at, (name, shown)) in members.iter().enumerate() {
+        if at > 0 {
+            to.push(b',');
+        }
+        layout.line(1, to)?;
+        print_string(name, to);
+        to.push(b':');
+        to.extend_from_slice(layout.space);
+        match shown {
+            JsonShown::One(node) => print(*node, layout, 1, to)?,
+            JsonShown::All(nodes) => print_list(nodes.iter().copied(), layout, 1, to)?,
+        }
+    }
+    if !members.is_empty() {
+        layout.line(0, to)?;
+    }
+    to.push(b'}');
+    Ok(())
 }

@@ -191,7 +191,7 @@ fn a_small_document_takes_less_than_its_text() {
 #[test]
 fn a_layout_indents_and_breaks_lines() {
     let document = document(r#"{"a":[1,{}],"b":{"c":[]}}"#);
-    let layout = JsonLayout { indent: b"  ", newline: b"\n", space: b" " };
+    let layout = JsonLayout { indent: b"  ", newline: b"\n", space: b" ", ..JsonLayout::default() };
     let mut to = Vec::new();
     print(JsonNode::root(&document), &layout, 0, &mut to).expect("it is short");
     let expected = "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": {\n    \"c\": []\n  }\n}";
@@ -326,7 +326,7 @@ fn edited(
 #[test]
 fn any_number_of_values_are_changed_at_once() {
     const JSON: &str = r#"{"a":1,"b":{"a":[1,{"a":2}],"c":3},"d":[{"a":4}]}"#;
-    let mut set = |_: JsonNode<'_>| JsonChange::Replace(Cow::Owned(document_of_string("x")));
+    let mut set = |_: JsonNode<'_>| JsonChange::Replace(Cow::Owned(document_of_string(b"x")));
     assert_eq!(edited(JSON, "$..a", true, &mut set), r#"{"a":"x","b":{"a":"x","c":3},"d":[{"a":"x"}]}"#);
     assert_eq!(edited(JSON, "$", true, &mut set), r#""x""#);
     assert_eq!(edited(JSON, "$.none", true, &mut set), JSON);
@@ -372,7 +372,7 @@ fn arrays_are_cut_and_objects_grow() {
     let inner = JsonNode::root(&object).member(b"a").expect("it has it");
     assert_eq!(with_member(inner, b"c", &document("[]")).map(|object| text(&object)), Some(r#"{"b":1,"c":[]}"#.into()));
     assert_eq!(with_member(inner, b"b", &document("[]")), None);
-    assert_eq!(text(&array_of([&array[..], &object[..]].into_iter())), r#"[[0,[1,2],"x",3],{"a":{"b":1}}]"#);
+    assert_eq!((text(&empty_array()), text(&empty_object())), ("[]".into(), "{}".into()));
     assert_eq!(sliced(inner, 0, 1), None);
 }
 

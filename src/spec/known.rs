@@ -11,7 +11,9 @@ const COMMANDS: &str = "\
     georadiusbymember georadiusbymember_ro geosearch geosearchstore get getbit getdel getex getrange getset hdel hello \
     hexists hexpire hexpireat hexpiretime hget hgetall hgetdel hgetex hincrby hincrbyfloat hkeys hlen hmget hmset \
     hpersist hpexpire hpexpireat hpexpiretime hpttl hrandfield hscan hset hsetex hsetnx hstrlen httl hvals incr incrby \
-    incrbyfloat info keys lastsave latency lcs lindex linsert llen lmove lmpop lolwut lpop lpos lpush lpushx lrange \
+    incrbyfloat info json.arrappend json.arrindex json.arrinsert json.arrlen json.arrpop json.arrtrim json.clear json.debug \
+    json.del json.forget json.get json.merge json.mget json.mset json.numincrby json.nummultby json.numpowby json.objkeys \
+    json.objlen json.resp json.set json.strappend json.strlen json.toggle json.type keys lastsave latency lcs lindex linsert llen lmove lmpop lolwut lpop lpos lpush lpushx lrange \
     lrem lset ltrim memory mget migrate module monitor move mset msetex msetnx multi object persist pexpire pexpireat \
     pexpiretime pfadd pfcount pfdebug pfmerge pfselftest ping psetex psubscribe psync pttl publish pubsub punsubscribe \
     quit randomkey readonly readwrite rename renamenx replconf replicaof reset restore restore-asking role rpop \

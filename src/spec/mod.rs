@@ -125,6 +125,8 @@ pub enum Group {
     Stream,
     /// Sorted sets of places.
     Geo,
+    /// JSON documents.
+    Json,
     /// Keys of any type.
     Generic,
     /// Transactions.
@@ -158,6 +160,7 @@ impl Group {
             Group::Hash => "hash",
             Group::Stream => "stream",
             Group::Geo => "geo",
+            Group::Json => "json",
             Group::Generic => "generic",
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",

@@ -153,12 +153,14 @@ impl CommandSpec {
             [KeySpec { first, last: 0, flags, counted: false, .. }] if flags != NOT_KEY => Some(first),
             _ => None,
         };
+        let arity = command.arity.unwrap_or_else(|| arity(command.args, name_args as i32));
+        let only_key = only_key.filter(|first| *first < arity.unsigned_abs() as usize); // a key that may be missing
         CommandSpec {
             name,
             flags: derived_flags(command.flags),
             marks: command.marks | container.map_or(0, |container| container.marks),
             is_container: row.handler.is_none(),
-            arity: command.arity.unwrap_or_else(|| arity(command.args, name_args as i32)),
+            arity,
             name_args,
             number,
             keys,
@@ -301,6 +303,7 @@ fn category_bits<H: Copy>(row: &Row<H>) -> u32 {
                 "list" => group == Some(Group::List),
                 "hash" => group == Some(Group::Hash),
                 "geo" => group == Some(Group::Geo),
+                "json" => group == Some(Group::Json),
                 "stream" => group == Some(Group::Stream),
                 "string" => group == Some(Group::String),
                 "bitmap" => group == Some(Group::Bitmap),
@@ -346,6 +349,8 @@ pub const CATEGORIES: &[&str] = &[
     "connection",
     "transaction",
     "scripting",
+    #[cfg(feature = "json")]
+    "json",
     "lock",
 ];
 
@@ -396,9 +401,13 @@ fn key_specs(args: &[Arg], name_args: usize) -> Vec<KeySpec> {
         return specs;
     }
     let mut specs: Vec<KeySpec> = Vec::new();
-    // Only an optional channel does not shift later positions.
-    let fixed =
-        args.iter().enumerate().take_while(|(_, arg)| !arg.optional || matches!(arg.kind, ArgKind::ShardChannel));
+    // Only an optional channel, or key, does not shift later positions.
+    let is_fixed = |arg: &Arg| match arg.kind {
+        ArgKind::ShardChannel => true,
+        ArgKind::Key(_) => !arg.optional || arg.token.is_none() && !arg.multiple,
+        _ => !arg.optional,
+    };
+    let fixed = args.iter().enumerate().take_while(|(_, arg)| is_fixed(arg));
     for (at, arg) in fixed {
         let (flags, step) = match arg.kind {
             ArgKind::ShardChannel => (Some(NOT_KEY), 1),

@@ -9,6 +9,8 @@ mod distinct;
 mod elements;
 mod empty;
 mod hash;
+#[cfg(feature = "json")]
+mod json;
 mod list;
 mod options;
 pub(crate) mod payload;
@@ -34,6 +36,8 @@ const TYPES: [&TypeSpec; Type::COUNT] = [
     &sorted_set::SPEC,
     &hash::SPEC,
     &stream::SPEC,
+    #[cfg(feature = "json")]
+    &json::SPEC,
     #[cfg(test)]
     &toy::SPEC,
 ];

@@ -50,6 +50,8 @@ mod harness;
 mod hash_fields;
 mod hyperloglog;
 mod increx;
+#[cfg(feature = "json")]
+mod json;
 mod keys;
 #[cfg(feature = "binary")]
 mod killed_writers;

@@ -31,6 +31,9 @@ macro_rules! flat_types {
 }
 
 flat_types! {
+    /// The data type of JSON documents.
+    #[cfg(feature = "json")]
+    Json;
     /// The data type of the tests' texts.
     #[cfg(test)]
     Toy;

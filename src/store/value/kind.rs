@@ -25,6 +25,9 @@ macro_rules! data_types {
             Hash "hash" Hash BigHash;
             /// A log of entries with fields, and groups of consumers.
             Stream "stream" Stream BigStream;
+            /// A JSON document.
+            #[cfg(feature = "json")]
+            Json "ReJSON-RL" Json;
             /// A text of the library's own tests.
             #[cfg(test)]
             Toy "toy---txt" Toy;

@@ -31,6 +31,8 @@ pub(crate) use big::Value;
 pub(crate) use big::flat::FlatValue;
 pub(crate) use big::text::LongText;
 pub(crate) use big::walk::{Record, RecordBody, RecordPart, WalkProgress, WalkedElement};
+#[cfg(feature = "json")]
+pub(crate) use flat::Json;
 #[cfg(test)]
 pub(crate) use flat::Toy;
 pub(crate) use hash::{Hash, HashGrowth, HashRef, HashText, VisibleHash};

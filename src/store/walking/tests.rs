@@ -13,6 +13,8 @@ use crate::store::entry::Entry;
 use crate::store::event::{Event, EventSink};
 use crate::store::expire::SweepTimer;
 use crate::store::fences::Retired;
+#[cfg(feature = "json")]
+use crate::store::value::Json;
 use crate::store::value::listpack::Items;
 use crate::store::value::{
     DataType, Hash, List, Record, RecordBody, RecordPart, Set, SortedSet, Toy, Type, WalkProgress, WalkedElement,
@@ -68,6 +70,8 @@ impl WalkSink for Collected {
             Type::SortedSet => SortedSet::read(entry).len(),
             Type::Hash => Hash::read(entry).len(),
             Type::String => entry.long_text().expect("a long one").pieces(),
+            #[cfg(feature = "json")]
+            Type::Json => unreachable!("it is never large"),
             Type::Toy => unreachable!("it is never large"),
             Type::Stream => {
                 let stream = Stream::read(entry);
@@ -156,6 +160,8 @@ fn shown(entry: &Entry) -> Vec<u8> {
         Type::Hash => Hash::read(entry).for_each_timed(|field, value, deadline| {
             field.with(|field| value.with(|value| write(WalkedElement::Field(field, value, deadline), &mut lines)));
         }),
+        #[cfg(feature = "json")]
+        Type::Json => return Json::read(entry).to_vec(),
         Type::Toy => return Toy::read(entry).to_vec(),
         Type::Stream => {
             let stream = Stream::read(entry);

@@ -47,6 +47,56 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("httl", "existence", "Redis has it since 7.4"),
     ("hscan", "docs: arguments", "NOVALUES is from Redis 7.4"),
     ("increx", "existence", "Redis has it since 8.8, Valkey since 9.2"),
+    #[cfg(feature = "json")]
+    ("json.arrappend", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.arrindex", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.arrinsert", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.arrlen", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.arrpop", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.arrtrim", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.clear", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.debug", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.del", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.forget", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.get", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.merge", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.mget", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.mset", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.numincrby", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.nummultby", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.numpowby", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.objkeys", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.objlen", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.resp", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.set", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.strappend", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.strlen", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.toggle", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    #[cfg(feature = "json")]
+    ("json.type", "existence", "of RedisJSON, which Redis contains since 8.0"),
     ("lock.acquire", "existence", "of keylatch"),
     ("lock.acquiremulti", "existence", "of keylatch"),
     ("lock.fence", "existence", "of keylatch"),
@@ -138,6 +188,8 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
     ("XACKDEL nothing g IDS 1 1-1", "-ERR unknown command 'XACKDEL', with args beginning with: 'nothing' 'g' 'IDS' '1' '1-1' ", "*1 :-1",
      "Redis has it since 8.2"),
     ("SCAN 0 TYPE nothing", "*2 $1 0 *0", "-ERR unknown type name 'nothing'", "as Redis 8"),
+    #[cfg(feature = "json")]
+    ("JSON.GET nothing", "-ERR unknown command 'JSON.GET', with args beginning with: 'nothing' ", "$-1", "Redis contains RedisJSON since 8.0"),
     ("XTRIM nothing MAXLEN 5 ACKED", "-ERR syntax error", ":0", "Redis has KEEPREF, DELREF and ACKED since 8.2"),
 ];
 

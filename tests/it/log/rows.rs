@@ -58,6 +58,36 @@ pub(crate) const STORIES: &[Story] = &[
     ("incrby", "", "INCRBY k 3"),
     ("incrbyfloat", "SET k 0.1 PX 9000", "INCRBYFLOAT k 0.2"),
     ("increx", "", "INCREX k BYINT 3 PX 9000"),
+    #[cfg(feature = "json")]
+    ("json.arrappend", "JSON.SET j $ [1]", "JSON.ARRAPPEND j $ 2"),
+    #[cfg(feature = "json")]
+    ("json.arrinsert", "JSON.SET j $ [1]", "JSON.ARRINSERT j $ 0 2"),
+    #[cfg(feature = "json")]
+    ("json.arrpop", "JSON.SET j $ [1,2]", "JSON.ARRPOP j"),
+    #[cfg(feature = "json")]
+    ("json.arrtrim", "JSON.SET j $ [1,2]", "JSON.ARRTRIM j . 0 0"),
+    #[cfg(feature = "json")]
+    ("json.clear", "JSON.SET j $ [1,2]", "JSON.CLEAR j"),
+    #[cfg(feature = "json")]
+    ("json.del", "JSON.SET j $ [1,2]", "JSON.DEL j $[0]"),
+    #[cfg(feature = "json")]
+    ("json.forget", "JSON.SET j $ [1,2]", "JSON.FORGET j"),
+    #[cfg(feature = "json")]
+    ("json.merge", "JSON.SET j $ {\"a\":1}", "JSON.MERGE j $ {\"a\":null,\"b\":2}"),
+    #[cfg(feature = "json")]
+    ("json.mset", "", "JSON.MSET j $ 1 k $ 2"),
+    #[cfg(feature = "json")]
+    ("json.numincrby", "JSON.SET j $ 1.5", "JSON.NUMINCRBY j $ 0.1"),
+    #[cfg(feature = "json")]
+    ("json.nummultby", "JSON.SET j $ 3", "JSON.NUMMULTBY j $ 7"),
+    #[cfg(feature = "json")]
+    ("json.numpowby", "JSON.SET j $ 3", "JSON.NUMPOWBY j $ 7"),
+    #[cfg(feature = "json")]
+    ("json.set", "", "JSON.SET j $ [1]"),
+    #[cfg(feature = "json")]
+    ("json.strappend", "JSON.SET j $ \"a\"", "JSON.STRAPPEND j \"b\""),
+    #[cfg(feature = "json")]
+    ("json.toggle", "JSON.SET j $ true", "JSON.TOGGLE j $"),
     ("linsert", "RPUSH l a b", "LINSERT l BEFORE b x"),
     ("lmove", "RPUSH l a b", "LMOVE l k LEFT RIGHT"),
     ("lmpop", "RPUSH l a b", "LMPOP 1 l RIGHT COUNT 2"),

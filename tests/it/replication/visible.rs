@@ -44,6 +44,26 @@ const READS: &[&str] = &[
     "HSTRLEN ? over",
     "HTTL ? FIELDS 2 over other",
     "HVALS ?",
+    #[cfg(feature = "json")]
+    "JSON.ARRINDEX ? $ 1",
+    #[cfg(feature = "json")]
+    "JSON.ARRLEN ? .",
+    #[cfg(feature = "json")]
+    "JSON.DEBUG MEMORY ?",
+    #[cfg(feature = "json")]
+    "JSON.GET ?",
+    #[cfg(feature = "json")]
+    "JSON.MGET ? missing $",
+    #[cfg(feature = "json")]
+    "JSON.OBJKEYS ?",
+    #[cfg(feature = "json")]
+    "JSON.OBJLEN ? .",
+    #[cfg(feature = "json")]
+    "JSON.RESP ?",
+    #[cfg(feature = "json")]
+    "JSON.STRLEN ? .",
+    #[cfg(feature = "json")]
+    "JSON.TYPE ?",
     "KEYS ?",
     "LCS ? missing",
     "LINDEX ? 0",
@@ -113,13 +133,15 @@ const READS: &[&str] = &[
 const OTHERS: [&str; 3] = ["dbsize", "lolwut", "lock.list"];
 
 /// Commands that create keys of each type, and hashes all of whose fields expire.
-const WRITES: [&str; 6] = [
+const WRITES: &[&str] = &[
     "SET over:text v",
     "RPUSH over:list a b",
     "SADD over:set a b",
     "ZADD over:scores 1 a 2 b",
     "HSET over:hash over 1 other 2",
     "XADD over:stream 1-1 f v",
+    #[cfg(feature = "json")]
+    "JSON.SET over:json $ [1]",
 ];
 
 /// Returns the commands that make everything expire at a time, the last hash being large, and a hash with a field that
@@ -143,8 +165,18 @@ fn commands(end_ms: i64) -> Vec<Vec<String>> {
     commands
 }
 
-const OVER: [&str; 8] =
-    ["over:text", "over:list", "over:set", "over:scores", "over:hash", "over:stream", "over:fields", "over:many"];
+const OVER: &[&str] = &[
+    "over:text",
+    "over:list",
+    "over:set",
+    "over:scores",
+    "over:hash",
+    "over:stream",
+    "over:fields",
+    "over:many",
+    #[cfg(feature = "json")]
+    "over:json",
+];
 
 /// Asserts that no reading command finds expired keys or fields.
 fn assert_over(client: &mut Client, state: &str) {

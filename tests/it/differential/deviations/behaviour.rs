@@ -27,6 +27,28 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["srandmember"]), "a count below -10000000", "a reply of that many members", "`value is out of range`", "bounded memory"),
     (Commands(&["sscan"]), "cursors and order", "those of its hash table", "its own; the same guarantees", "a different hash table"),
 
+    // JSON
+    #[cfg(feature = "json")]
+    (Commands(&["json.numincrby", "json.nummultby", "json.numpowby"]), "an integer that would leave its range", "8.4: wraps around, in arrays of small integers at 8 bits", "`ERR numeric overflow`, and nothing changes", "as Redis 8.8; no number is lost"),
+    #[cfg(feature = "json")]
+    (Commands(&["json.numincrby", "json.nummultby", "json.numpowby"]), "arrays of fractions", "8.4: may be kept with 16 or 32 bits, which shows after a change", "64 bits", "no digit is lost"),
+    #[cfg(feature = "json")]
+    (Commands(&["json.get"]), "a path that is none", "names all that could stand there", "names the place, and most of what could stand there", "the list depends on a parser generator"),
+    #[cfg(feature = "json")]
+    (Commands(&["json.get"]), "`=~` in paths", "8.4: a pattern with a backslash matches nothing; Unicode classes", "patterns as written; classes are of ASCII", "what is meant; the size of the program"),
+    #[cfg(feature = "json")]
+    (Commands(&["json.get"]), "several paths", "their order in the reply is by chance", "as they were given", "the same reply to the same request"),
+    #[cfg(feature = "json")]
+    (Commands(&["json.get"]), "a path that names the same values again and again, as `$..*..*..*`", "fills the memory, and blocks every client", "`ERR the path names too many values`, by a multiple of the document's length", "bounded memory and time"),
+    #[cfg(feature = "json")]
+    (Commands(&["json.set", "json.merge", "json.arrappend", "json.arrinsert"]), "a document deeper than 1024", "8.4: ends the process when it is printed", "`ERR recursion limit exceeded`", "bounded recursion"),
+    #[cfg(feature = "json")]
+    (Commands(&["json.set", "json.merge"]), "`FORMAT BSON`", "reads BSON that is UTF-8", "`ERR wrong format`", "no client sends it"),
+    #[cfg(feature = "json")]
+    (Commands(&["json.clear", "json.arrpop", "json.arrinsert"]), "values that contain others which the path names too", "8.4: may fail after part of the change", "the inner ones first; all or nothing", "atomicity"),
+    #[cfg(feature = "json")]
+    (Commands(&["json.debug"]), "`MEMORY`", "the memory of a tree", "that of the [flat form](decisions/68-json-is-one-flat-value.md), a tenth of it", "another form"),
+
     // HyperLogLog
     (Commands(&["pfadd", "pfcount", "pfmerge"]), "a sketch with registers beyond the last", "an error where CVE-2025-32023 is fixed, as in distributions; otherwise some commands accept it", "an error", "the fix"),
     (Commands(&["pfadd", "pfmerge"]), "a sketch cut in the middle of a run", "also changes the byte after the string", "changes it as if that byte were zero", "memory safety"),

@@ -36,6 +36,7 @@ pub(super) enum Area {
     Hash,
     Stream,
     Geo,
+    Json,
     Lock,
     Generic,
     Transactions,
@@ -56,7 +57,7 @@ pub(super) enum Area {
 }
 
 impl Area {
-    const ALL: [Area; 26] = [
+    const ALL: [Area; 27] = [
         Area::String,
         Area::Bitmap,
         Area::HyperLogLog,
@@ -66,6 +67,7 @@ impl Area {
         Area::Hash,
         Area::Stream,
         Area::Geo,
+        Area::Json,
         Area::Lock,
         Area::Generic,
         Area::Transactions,
@@ -96,6 +98,7 @@ impl Area {
             Area::Hash => "Hash",
             Area::Stream => "Stream",
             Area::Geo => "Geo",
+            Area::Json => "JSON",
             Area::Lock => "Locks",
             Area::Generic => "Generic",
             Area::Transactions => "Transactions",
@@ -131,6 +134,7 @@ impl Area {
             "hash" => Area::Hash,
             "stream" => Area::Stream,
             "geo" => Area::Geo,
+            "json" => Area::Json,
             "lock" => Area::Lock,
             "generic" => Area::Generic,
             "transactions" => Area::Transactions,

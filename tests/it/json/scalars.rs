@@ -1,0 +1,91 @@
+//! JSON.NUMINCRBY, JSON.NUMMULTBY, JSON.NUMPOWBY, JSON.STRAPPEND, JSON.TOGGLE.
+
+use super::{MISSING, WRONG_TYPE};
+use crate::harness::TestServer;
+
+#[test]
+fn numbers_are_computed_with() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("JSON.SET d $ {\"a\":1,\"b\":{\"a\":2.5},\"c\":{\"a\":\"x\"}}", "+OK"),
+        ("JSON.NUMINCRBY d $..a 2", "$12 [3,4.5,null]"),
+        ("JSON.NUMINCRBY d .a 2", "$1 5"),
+        ("JSON.NUMINCRBY d a 0.5", "$3 5.5"),
+        ("JSON.NUMMULTBY d $.a 2", "$6 [11.0]"),
+        ("JSON.NUMMULTBY d $.b.a 2", "$5 [9.0]"),
+        ("JSON.SET d $.a 3", "+OK"),
+        ("JSON.NUMPOWBY d $.a 4", "$4 [81]"),
+        ("JSON.NUMPOWBY d .a 0.5", "$3 9.0"),
+        ("JSON.NUMINCRBY d ..a 1", "$4 10.0"),
+        ("JSON.NUMINCRBY d $.none 1", "$2 []"),
+        ("JSON.NUMINCRBY d .none 1", "-ERR Path '$.none' does not exist or does not contains a number"),
+        ("JSON.NUMINCRBY d .c.a 1", "-ERR Path '$.c.a' does not exist or does not contains a number"),
+        ("JSON.NUMINCRBY d $.a x", "-ERR expected value at line 1 column 1"),
+        ("JSON.NUMINCRBY d $.a \"x\"", "-bad input number"),
+        ("JSON.NUMINCRBY missing $.a 1", MISSING),
+        ("JSON.NUMINCRBY missing .a 1", MISSING),
+        ("SET s x", "+OK"),
+        ("JSON.NUMINCRBY s $.a 1", WRONG_TYPE),
+    ]);
+}
+
+#[test]
+fn numbers_are_replied_as_numbers_in_resp3() {
+    let server = TestServer::start();
+    server.client3().expect(&[
+        ("JSON.SET d $ {\"a\":1,\"b\":{\"a\":2.5},\"c\":{\"a\":\"x\"}}", "+OK"),
+        ("JSON.NUMINCRBY d $..a 2", "*3 :3 ,4.5 _"),
+        ("JSON.NUMINCRBY d .a 2", "*1 :5"),
+        ("JSON.NUMMULTBY d .none 2", "*0"),
+    ]);
+}
+
+#[test]
+fn a_number_that_would_leave_its_range_stays() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("JSON.SET d $ [9223372036854775807,1e308]", "+OK"),
+        ("JSON.NUMINCRBY d $[0] 1", "-ERR numeric overflow"),
+        ("JSON.NUMMULTBY d $[0] 2", "-ERR numeric overflow"),
+        ("JSON.NUMPOWBY d $[0] 2", "-ERR numeric overflow"),
+        ("JSON.NUMPOWBY d $[0] -1", "-ERR numeric overflow"),
+        ("JSON.NUMMULTBY d $[1] 1000", "-result is not a number"),
+        ("JSON.NUMMULTBY d $[*] 1000", "-ERR numeric overflow"),
+        ("JSON.GET d", "$27 [9223372036854775807,1e308]"),
+        ("JSON.NUMINCRBY d $[0] 0.0", "$22 [9.223372036854776e18]"),
+    ]);
+}
+
+#[test]
+fn strings_grow() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("JSON.SET d $ {\"s\":\"a\",\"x\":{\"s\":1},\"y\":{\"s\":\"\u{e9}\"}}", "+OK"),
+        ("JSON.STRAPPEND d $..s \"bc\"", "*3 :3 $-1 :4"),
+        ("JSON.STRAPPEND d .s \"d\"", ":4"),
+        ("JSON.GET d .s", "$6 \"abcd\""),
+        ("JSON.STRAPPEND d $.s 5", "-WRONGTYPE wrong type of path value - expected string but found 5"),
+        ("JSON.STRAPPEND d $.s x", "-ERR expected value at line 1 column 1"),
+        ("JSON.STRAPPEND d .x.s \"d\"", "-ERR Path '$.x.s' does not exist or not a string"),
+        ("JSON.STRAPPEND d $.none \"d\"", "*0"),
+        ("JSON.STRAPPEND missing \"d\"", MISSING),
+        ("JSON.SET t $ \"a\"", "+OK"),
+        ("JSON.STRAPPEND t \"b\"", ":2"),
+        ("JSON.GET t", "$4 \"ab\""),
+    ]);
+}
+
+#[test]
+fn booleans_are_inverted() {
+    let server = TestServer::start();
+    server.client().expect(&[
+        ("JSON.SET d $ {\"b\":true,\"x\":{\"b\":false},\"y\":{\"b\":1}}", "+OK"),
+        ("JSON.TOGGLE d $..b", "*3 :0 :1 $-1"),
+        ("JSON.TOGGLE d .b", "$4 true"),
+        ("JSON.TOGGLE d .b", "$5 false"),
+        ("JSON.TOGGLE d .y.b", "-ERR Path '$.y.b' does not exist or not a bool"),
+        ("JSON.TOGGLE d $.none", "*0"),
+        ("JSON.TOGGLE missing $", MISSING),
+        ("JSON.TOGGLE d", "-ERR wrong number of arguments for 'json.toggle' command"),
+    ]);
+}
