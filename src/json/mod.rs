@@ -25,7 +25,7 @@ pub(crate) use merge::merge;
 pub(crate) use node::{JsonKind, JsonNode, is_equal};
 pub(crate) use number::JsonNumber;
 pub(crate) use path::{JsonPath, JsonPathError, JsonTail};
-pub(crate) use print::{JsonLayout, JsonShown, JsonTextTooLong, print, print_list, print_members};
+pub(crate) use print::{JsonLayout, JsonShown, JsonTextTooLong, print, print_list, print_members, print_string};
 
 /// How many containers of a text may contain each other, one less than where Redis' parser gives up.
 pub(crate) const TEXT_DEPTH: usize = 127;

@@ -171,7 +171,12 @@ pub(super) fn wrong_type(_: WrongType) -> Error {
     Error::Line(Cow::Borrowed("Existing key has wrong Redis type"))
 }
 
-/// Returns the document of a key, if there is one.
+/// Returns the document of a key that a call changes, if there is one.
+pub(super) fn document_to_change<'v>(view: &'v mut View<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> {
+    view.get::<Json>(key, Lookup::WRITE).map_err(wrong_type)
+}
+
+/// Returns the document of a key that a call reads, if there is one.
 pub(super) fn document<'v>(view: &'v mut View<'_>, key: Key<'_>) -> Result<Option<&'v [u8]>> {
     view.get::<Json>(key, Lookup::READ).map_err(wrong_type)
 }

@@ -14,8 +14,8 @@ mod set;
 
 use crate::dispatch::Command;
 use crate::spec::{
-    ACCESS, Arg, DELETE, DENY_OOM, Group, OW, READ, RO, RW, UPDATE, WRITE, block, double, integer, key, one_of, string,
-    token,
+    ACCESS, Arg, DELETE, DENY_OOM, Effect, Group, OW, READ, RO, RW, UPDATE, WRITE, block, double, integer, key, one_of,
+    string, token,
 };
 
 const READ_KEY: Arg = key("key", RO | ACCESS);
@@ -96,6 +96,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[CHANGED_KEY, PATH, double("value")])
         .docs("1.0.0", PLACE_COST, "Multiplies a number."),
     Command::new("JSON.NUMPOWBY", scalars::numpowby, WRITE, Group::Json)
+        .effect(Effect::Values) // powers of fractions depend on the machine
         .args(&[CHANGED_KEY, PATH, double("value")])
         .docs("1.0.0", PLACE_COST, "Raises a number to a power."),
     Command::new("JSON.OBJKEYS", inspect::objkeys, READ, Group::Json)

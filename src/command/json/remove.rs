@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::command::json::args::{MISSING_KEY, document, optional_path, wrong_type};
+use crate::command::json::args::{MISSING_KEY, document_to_change, optional_path, wrong_type};
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::json::{self, JsonChange, JsonKind, JsonNode, JsonNumber, JsonTargets};
@@ -15,7 +15,7 @@ const CLEAR: &Event = &Event::one(Classes::MODULE, "json.clear");
 /// Removes values; a document of which nothing is left goes with its key.
 pub(super) fn del(call: &mut Call<'_>) -> Result<()> {
     let (key, path) = (call.args.key()?, optional_path(call)?);
-    let Some(before) = document(&mut call.view, key)? else {
+    let Some(before) = document_to_change(&mut call.view, key)? else {
         call.reply.int(0);
         return Ok(());
     };

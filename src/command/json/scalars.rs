@@ -14,23 +14,23 @@ const NUMPOWBY: &Event = &Event::one(Classes::MODULE, "json.numpowby");
 const STRAPPEND: &Event = &Event::one(Classes::MODULE, "json.strappend");
 const TOGGLE: &Event = &Event::one(Classes::MODULE, "json.toggle");
 
-/// An operation on two numbers: on integers, where it may overflow, and on doubles.
+/// An operation on two numbers: on integers, where it wraps around as in Redis, and on doubles.
 struct Operation {
     event: &'static Event,
-    of_integers: fn(i64, i64) -> Option<i64>,
+    of_integers: fn(i64, i64) -> i64,
     of_doubles: fn(f64, f64) -> f64,
 }
 
 pub(super) fn numincrby(call: &mut Call<'_>) -> Result<()> {
-    compute(call, &Operation { event: NUMINCRBY, of_integers: i64::checked_add, of_doubles: |one, other| one + other })
+    compute(call, &Operation { event: NUMINCRBY, of_integers: i64::wrapping_add, of_doubles: |one, other| one + other })
 }
 
 pub(super) fn nummultby(call: &mut Call<'_>) -> Result<()> {
-    compute(call, &Operation { event: NUMMULTBY, of_integers: i64::checked_mul, of_doubles: |one, other| one * other })
+    compute(call, &Operation { event: NUMMULTBY, of_integers: i64::wrapping_mul, of_doubles: |one, other| one * other })
 }
 
 pub(super) fn numpowby(call: &mut Call<'_>) -> Result<()> {
-    let of_integers = |one: i64, other: i64| one.checked_pow(u32::try_from(other).ok()?);
+    let of_integers = |one: i64, other: i64| one.wrapping_pow(other as u32);
     compute(call, &Operation { event: NUMPOWBY, of_integers, of_doubles: f64::powf })
 }
 
@@ -85,8 +85,7 @@ fn number(operand: &str) -> Result<JsonNumber> {
 impl Operation {
     fn of(&self, one: JsonNumber, other: JsonNumber) -> Result<JsonNumber> {
         if let (JsonNumber::Integer(one), JsonNumber::Integer(other)) = (one, other) {
-            let result = (self.of_integers)(one, other).map(JsonNumber::Integer);
-            return result.ok_or(Error::other("numeric overflow"));
+            return Ok(JsonNumber::Integer((self.of_integers)(one, other)));
         }
         let result = (self.of_doubles)(one.as_double(), other.as_double());
         JsonNumber::of_double(result).ok_or(Error::Line("result is not a number".into()))

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::command::json::args::{DocumentPath, arity, document, encode, next_path, next_text, wrong_type};
+use crate::command::json::args::{DocumentPath, arity, document_to_change, encode, next_path, next_text, wrong_type};
 use crate::command::json::change::check_depth;
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
@@ -50,7 +50,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Result<()> {
             return Err(Error::Syntax);
         }
     }
-    let before = document(&mut call.view, key)?;
+    let before = document_to_change(&mut call.view, key)?;
     let value = encode(text)?;
     let next = next_document(before, &path, &value, condition, Means::Replace)?;
     reply_set(call, key, next, SET)
@@ -64,7 +64,7 @@ pub(super) fn merge(call: &mut Call<'_>) -> Result<()> {
         }
         check_format(call)?;
     }
-    let before = document(&mut call.view, key)?;
+    let before = document_to_change(&mut call.view, key)?;
     let value = encode(text)?;
     let next = next_document(before, &path, &value, SetCondition::None, Means::Merge)?;
     reply_set(call, key, next, MERGE)
@@ -96,7 +96,7 @@ fn store(call: &mut Call<'_>, key: Key<'_>, document: Vec<u8>, event: &'static E
     Ok(())
 }
 
-/// Sets the values of all keys, or none if one of them is refused.
+/// Sets the values of all keys, or none if one of them is refused at first.
 pub(super) fn mset(call: &mut Call<'_>) -> Result<()> {
     if !call.args.left().is_multiple_of(3) {
         return Err(arity(call));
@@ -104,7 +104,7 @@ pub(super) fn mset(call: &mut Call<'_>) -> Result<()> {
     let mut triplets = Vec::with_capacity(call.args.left() / 3);
     while call.args.left() > 0 {
         let (key, path) = (call.args.key()?, next_path(call)?);
-        let before = document(&mut call.view, key)?;
+        let before = document_to_change(&mut call.view, key)?;
         // What stands in the way of a value is found before its text is read, as in Redis.
         let value = &[][..];
         if !path.is_whole() {
@@ -113,8 +113,9 @@ pub(super) fn mset(call: &mut Call<'_>) -> Result<()> {
         triplets.push((key, path, encode(next_text(call)?)?));
     }
     for (key, path, value) in triplets {
-        let before = document(&mut call.view, key)?;
-        if let Some(next) = next_document(before, &path, &value, SetCondition::None, Means::Replace)? {
+        let before = document_to_change(&mut call.view, key)?;
+        // An earlier value may have taken the place away: then only this one is not set.
+        if let Ok(Some(next)) = next_document(before, &path, &value, SetCondition::None, Means::Replace) {
             store(call, key, next, MSET)?;
         }
     }

@@ -56,15 +56,42 @@ fn a_dump_of_redis_is_read_and_a_damaged_one_is_not() {
     let mut client = server.client();
     client.expect(&[("JSON.SET d $ {\"a\":1}", "+OK")]);
     let dump = client.frame(&["DUMP", "d"]).as_bytes().expect("a dump").to_vec();
-    // Number 7, the name ReJSON-RL with version 3 in base 64, a string of seven bytes, the end.
-    let expected = [&[7, 0x81][..], &0x45e2_5238_efd1_0003_u64.to_be_bytes(), &[5, 7], b"{\"a\":1}", &[0]].concat();
-    assert_eq!(dump[..1], expected[..1]);
-    assert_eq!(dump[10..20], expected[10..20]);
+    // Number 7, the name ReJSON-RL and version 3 in 64 bits, a string of seven bytes, the end.
+    let expected = [&[7, 0x81][..], &0x45e2_5238_df91_2c03_u64.to_be_bytes(), &[5, 7], b"{\"a\":1}", &[0]].concat();
+    assert_eq!(dump[..20], expected);
     for at in 10..dump.len() - 10 {
         let mut damaged = dump.clone();
         damaged[at] ^= 0x55;
         let reply = client.call_args(&[&b"RESTORE"[..], b"e", b"0", &damaged]);
         assert!(reply.starts_with("-ERR DUMP payload version or checksum are wrong"), "{at}: {reply}");
+    }
+}
+
+#[test]
+fn a_dump_of_the_first_version_is_read() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    // An object of a null, a text, a double, an integer, a boolean and an array, as parts.
+    let member = |name: &str, value: &[u8]| [&[2, 0x40, 0x80, 5, name.len() as u8], name.as_bytes(), value].concat();
+    let body = [
+        &[2, 0x20, 2, 6][..],
+        &member("a", &[2, 1]),
+        &member("b", &[2, 2, 5, 2, b'"', b'x']),
+        &member("c", &[&[2, 4, 4][..], &1.5_f64.to_le_bytes()].concat()),
+        &member("d", &[&[2, 8, 2, 0x81][..], &(-7_i64).to_be_bytes()].concat()),
+        &member("e", &[2, 0x10, 5, 0xc0, 1]),
+        &member("f", &[2, 0x40, 0x40, 2, 2, 2, 8, 2, 5, 2, 0x20, 2, 0]),
+        &[0],
+    ]
+    .concat();
+    let id = 0x45e2_5238_df91_2c00_u64.to_be_bytes();
+    let payload = |body: &[u8]| keylatch::internals::rdb::seal([&[7, 0x81][..], &id, body].concat(), 9);
+    assert_eq!(client.call_args(&[&b"RESTORE"[..], b"d", b"0", &payload(&body)]), "+OK");
+    let text = "{\"a\":null,\"b\":\"\\\"x\",\"c\":1.5,\"d\":-7,\"e\":true,\"f\":[5,{}]}";
+    assert_eq!(client.frame(&["JSON.GET", "d"]).as_bytes(), Some(text.as_bytes()));
+    for end in 0..body.len() {
+        let reply = client.call_args(&[&b"RESTORE"[..], b"e", b"0", &payload(&body[..end])]);
+        assert_eq!(reply, "-ERR Bad data format", "{end}");
     }
 }
 

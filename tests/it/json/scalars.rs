@@ -41,18 +41,18 @@ fn numbers_are_replied_as_numbers_in_resp3() {
 }
 
 #[test]
-fn a_number_that_would_leave_its_range_stays() {
+fn an_integer_that_leaves_its_range_wraps_around_and_a_double_stays() {
     let server = TestServer::start();
     server.client().expect(&[
-        ("JSON.SET d $ [9223372036854775807,1e308]", "+OK"),
-        ("JSON.NUMINCRBY d $[0] 1", "-ERR numeric overflow"),
-        ("JSON.NUMMULTBY d $[0] 2", "-ERR numeric overflow"),
-        ("JSON.NUMPOWBY d $[0] 2", "-ERR numeric overflow"),
-        ("JSON.NUMPOWBY d $[0] -1", "-ERR numeric overflow"),
+        ("JSON.SET d $ [9223372036854775807,1e308,9223372036854775808]", "+OK"),
+        ("JSON.NUMINCRBY d $[0] 1", "$22 [-9223372036854775808]"),
+        ("JSON.NUMMULTBY d $[0] 2", "$3 [0]"),
+        ("JSON.NUMINCRBY d $[0] 9223372036854775807", "$21 [9223372036854775807]"),
+        ("JSON.NUMPOWBY d $[0] 2", "$3 [1]"),
         ("JSON.NUMMULTBY d $[1] 1000", "-result is not a number"),
-        ("JSON.NUMMULTBY d $[*] 1000", "-ERR numeric overflow"),
-        ("JSON.GET d", "$27 [9223372036854775807,1e308]"),
-        ("JSON.NUMINCRBY d $[0] 0.0", "$22 [9.223372036854776e18]"),
+        ("JSON.NUMINCRBY d $[*] 1e308", "-result is not a number"),
+        ("JSON.GET d", "$29 [1,1e308,9223372036854775808]"),
+        ("JSON.NUMINCRBY d $[2] 1", "$23 [9.223372036854776e18]"),
     ]);
 }
 

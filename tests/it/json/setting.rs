@@ -94,6 +94,9 @@ fn several_keys_are_set_at_once_or_none() {
         ("SET s x", "+OK"),
         ("JSON.MSET a $.x 9 s $ 1", WRONG_TYPE),
         ("JSON.GET a", "$7 {\"x\":2}"),
+        ("JSON.MSET a $ {\"x\":[1]} b $[0] 5", "+OK"),
+        ("JSON.MSET a $.x {} a $.x[0] 1 b $[0] 6", "+OK"),
+        ("JSON.MGET a b $", "*2 $10 [{\"x\":{}}] $5 [[6]]"),
     ]);
 }
 

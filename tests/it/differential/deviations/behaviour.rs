@@ -29,9 +29,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // JSON
     #[cfg(feature = "json")]
-    (Commands(&["json.numincrby", "json.nummultby", "json.numpowby"]), "an integer that would leave its range", "8.4: wraps around, in arrays of small integers at 8 bits", "`ERR numeric overflow`, and nothing changes", "as Redis 8.8; no number is lost"),
-    #[cfg(feature = "json")]
-    (Commands(&["json.numincrby", "json.nummultby", "json.numpowby"]), "arrays of fractions", "8.4: may be kept with 16 or 32 bits, which shows after a change", "64 bits", "no digit is lost"),
+    (Commands(&["json.numincrby", "json.nummultby", "json.numpowby"]), "arrays of numbers", "8.4: may be kept with 8 to 32 bits each, in which the result is cut off", "64 bits each", "no digit is lost"),
     #[cfg(feature = "json")]
     (Commands(&["json.get"]), "a path that is none", "names all that could stand there", "names the place, and most of what could stand there", "the list depends on a parser generator"),
     #[cfg(feature = "json")]
