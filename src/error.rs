@@ -199,8 +199,6 @@ pub enum Error {
     ClaimOption(Vec<u8>),
     /// A script failed or does not compile; holds the whole line.
     Script(Vec<u8>),
-    /// An error of a module of Redis, most of which have no code word; holds the whole line.
-    Line(Cow<'static, str>),
     /// The values are too large for the table of LCS.
     LcsTooLong,
     /// The target of MIGRATE replied with an error; holds it.
@@ -213,6 +211,10 @@ pub enum Error {
     PrefixOverlap(Vec<u8>, &'static str, Vec<u8>),
     /// An error of a single command, without the `ERR` prefix.
     Other(Cow<'static, str>),
+    /// An error of a single command, as the whole line: those of some types begin with no code.
+    Line(&'static str),
+    /// The same, with a part of the request.
+    ComposedLine(String),
 }
 
 /// The permission that a user lacks. If several are missing, the last in this order is reported.
@@ -312,6 +314,7 @@ impl Error {
             Error::NoGroup(sentence) => quoting("NOGROUP ", sentence, ""),
             Error::ClaimOption(word) => quoting("ERR Unrecognized XCLAIM option '", until_nul(word), "'"),
             Error::Script(line) | Error::Injected(line) => line.clone(),
+            Error::Line(line) => line.as_bytes().to_vec(),
             Error::TargetRefused(text) => quoting("ERR Target instance replied with error: ", text, ""),
             Error::PrefixOverlap(prefix, kind, other) => {
                 let between = format!("' overlaps with {kind} prefix '");
@@ -358,7 +361,7 @@ impl fmt::Display for Error {
             Error::Busy(dialect, kind) => f.write_str(&busy(*dialect, kind)),
             Error::TargetLost(act) => write!(f, "IOERR error or timeout {act} to target instance"),
             Error::Other(text) => write!(f, "ERR {text}"),
-            Error::Line(line) => f.write_str(line),
+            Error::ComposedLine(line) => f.write_str(line),
             other => match other.fixed_text() {
                 Some(text) => f.write_str(text),
                 None => f.write_str(&String::from_utf8_lossy(&other.quoted().unwrap_or_default())),

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use super::form::{self, Container};
 use super::{DOCUMENT_BYTES, DOCUMENT_DEPTH, JsonKind, JsonNode, JsonTooLong};
 
-/// What becomes of a value.
+/// The change of a value.
 pub(crate) enum JsonChange<'v> {
     /// It stays.
     Keep,

@@ -40,10 +40,10 @@ fn reason(text: &str) -> String {
 /// A container that is being written.
 struct OpenContainer {
     container: Container,
-    /// Where its header is.
+    /// The offset of its header.
     at: usize,
     count: usize,
-    /// How many members were noted before it.
+    /// The number of members that were noted before it.
     members: usize,
 }
 
@@ -53,7 +53,7 @@ struct Encoder<'t> {
     at: usize,
     depth: usize,
     open: Vec<OpenContainer>,
-    /// Where the members of the open objects begin.
+    /// The offsets of the members of the open objects.
     members: Vec<usize>,
     to: Vec<u8>,
 }

@@ -176,16 +176,16 @@ pub(crate) fn depth_of(document: &[u8]) -> usize {
     deepest
 }
 
-/// Where the parts of a value are.
+/// The offsets of the parts of a value.
 #[derive(Clone, Copy)]
 pub(super) struct Head {
     /// Array or object, if it is one.
     pub(super) container: Option<Container>,
     /// The number of elements or members; the length of a string.
     pub(super) count: usize,
-    /// Where elements, members or the string begin.
+    /// The offset of elements, members or the string.
     pub(super) body: usize,
-    /// Where the value ends.
+    /// The end of the value.
     pub(super) end: usize,
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn merge(value: Option<JsonNode<'_>>, patch: JsonNode<'_>) -> Vec<u8>
 /// The members of an object that is being merged, in their order.
 struct MergedMembers<'d> {
     members: Vec<(&'d [u8], Cow<'d, [u8]>)>,
-    /// Where each name is, if there are many.
+    /// The index of each name, if there are many.
     places: Option<HashMap<&'d [u8], usize>>,
 }
 

@@ -27,10 +27,10 @@ pub(crate) use number::JsonNumber;
 pub(crate) use path::{JsonPath, JsonPathError, JsonTail};
 pub(crate) use print::{JsonLayout, JsonShown, JsonTextTooLong, print, print_list, print_members, print_string};
 
-/// How many containers of a text may contain each other, one less than where Redis' parser gives up.
+/// The most containers in each other in a text, one less than where Redis' parser gives up.
 pub(crate) const TEXT_DEPTH: usize = 127;
 
-/// How many containers of a document may contain each other, which grows by changes below its top.
+/// The most containers in each other in a document, which grows by changes below its top.
 pub(crate) const DOCUMENT_DEPTH: usize = 1024;
 
 /// The longest document, in its own form and as text.

@@ -3,7 +3,7 @@
 use super::form::Container;
 use super::{DOCUMENT_BYTES, JsonKind, JsonNode};
 
-/// What stands between the parts of a text; by default, nothing.
+/// Texts between the parts of a text; by default, none.
 #[derive(Clone, Copy)]
 pub(crate) struct JsonLayout<'l> {
     /// Before each element and member, and the end of each container that is not empty, once for each level.
@@ -148,7 +148,7 @@ pub(crate) fn print_string(text: &[u8], to: &mut Vec<u8>) {
     to.push(b'"');
 }
 
-/// What a member of [`print_members`] shows.
+/// The value of a member of [`print_members`].
 pub(crate) enum JsonShown<'d> {
     /// A value.
     One(JsonNode<'d>),

@@ -1,3 +1,5 @@
+//! Tests of documents: text, paths, changes, and bytes by chance.
+
 use std::borrow::Cow;
 
 use super::*;

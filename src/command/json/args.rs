@@ -9,8 +9,8 @@ use crate::resp::parse_int;
 use crate::store::value::{Json, WrongType};
 use crate::store::{Key, Lookup, View};
 
-const NOT_UTF_8: Error = Error::Line(Cow::Borrowed("Couldn't parse as UTF-8 string"));
-const NOT_INTEGER: Error = Error::Line(Cow::Borrowed("Couldn't parse as integer"));
+const NOT_UTF_8: Error = Error::Line("Couldn't parse as UTF-8 string");
+const NOT_INTEGER: Error = Error::Line("Couldn't parse as integer");
 const TOO_MUCH: &str = "the path names too many values";
 pub(super) const TOO_DEEP: Error = Error::Other(Cow::Borrowed("recursion limit exceeded"));
 pub(super) const MISSING_KEY: Error =
@@ -75,13 +75,13 @@ pub(super) fn missing_or(path: &str, or: &str) -> Error {
 
 /// Returns the error for a value of another type than the expected one.
 pub(super) fn unexpected(expected: &str, found: &str) -> Error {
-    Error::Line(format!("WRONGTYPE wrong type of path value - expected {expected} but found {found}").into())
+    Error::ComposedLine(format!("WRONGTYPE wrong type of path value - expected {expected} but found {found}"))
 }
 
 impl From<JsonPathError> for Error {
     fn from(error: JsonPathError) -> Self {
         match error {
-            JsonPathError::Malformed(reply) => Error::Line(reply.into()),
+            JsonPathError::Malformed(reply) => Error::ComposedLine(reply),
             JsonPathError::TooMuch => Error::other(TOO_MUCH),
         }
     }
@@ -89,7 +89,7 @@ impl From<JsonPathError> for Error {
 
 impl From<JsonTextError> for Error {
     fn from(error: JsonTextError) -> Self {
-        Error::Line(error.to_string().into())
+        Error::ComposedLine(error.to_string())
     }
 }
 
@@ -168,7 +168,7 @@ pub(super) fn rest_encoded(call: &mut Call<'_>) -> Result<Vec<Vec<u8>>> {
 
 /// Returns the error for a key of another type.
 pub(super) fn wrong_type(_: WrongType) -> Error {
-    Error::Line(Cow::Borrowed("Existing key has wrong Redis type"))
+    Error::Line("Existing key has wrong Redis type")
 }
 
 /// Returns the document of a key that a call changes, if there is one.

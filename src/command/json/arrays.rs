@@ -2,7 +2,7 @@
 
 use crate::command::json::args::{DocumentPath, missing_or, next_int, next_path, rest_encoded, text};
 use crate::command::json::change::{ValueChange, change_values, check_depth, last_reply, reply_all};
-use crate::command::json::get::{ReplyFormat, reply_value};
+use crate::command::json::get::{JsonReplyFormat, reply_value};
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -93,16 +93,16 @@ fn within(index: i64, count: usize) -> usize {
 
 pub(super) fn pop(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let (mut given, mut format) = (call.args.next_arg(), ReplyFormat::Strings);
+    let (mut given, mut format) = (call.args.next_arg(), JsonReplyFormat::Strings);
     if given.is_some_and(|word| is_word(word, "FORMAT"))
         && let Some(name) = call.args.next_arg()
     {
-        format = ReplyFormat::parse(name)?;
-        if format == ReplyFormat::String {
-            return Err(ReplyFormat::UNKNOWN);
+        format = JsonReplyFormat::parse(name)?;
+        if format == JsonReplyFormat::String {
+            return Err(JsonReplyFormat::UNKNOWN);
         }
         if call.reply.protocol() == Protocol::Resp2 {
-            return Err(ReplyFormat::NEEDS_RESP3);
+            return Err(JsonReplyFormat::NEEDS_RESP3);
         }
         given = call.args.next_arg();
     }
@@ -111,8 +111,8 @@ pub(super) fn pop(call: &mut Call<'_>) -> Result<()> {
         None => DocumentPath::whole(),
     };
     let index = call.args.next_arg().and_then(parse_int).unwrap_or(-1);
-    if path.is_legacy && format != ReplyFormat::Strings {
-        return Err(Error::Line("Legacy paths are supported only with FORMAT STRINGS".into()));
+    if path.is_legacy && format != JsonReplyFormat::Strings {
+        return Err(Error::Line("Legacy paths are supported only with FORMAT STRINGS"));
     }
     let replies = change_values(call, key, &path, ARRPOP, is_array, |array, _| {
         let Some(popped) = array.element(within(index, count_of(array))) else {
@@ -130,7 +130,7 @@ pub(super) fn pop(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Replies with an element that was removed, if there is one.
-fn reply_popped(call: &mut Call<'_>, popped: Option<Vec<u8>>, format: ReplyFormat) -> Result<()> {
+fn reply_popped(call: &mut Call<'_>, popped: Option<Vec<u8>>, format: JsonReplyFormat) -> Result<()> {
     match popped {
         Some(popped) => reply_value(call, JsonNode::root(&popped), format, &JsonLayout::default()),
         None => {

@@ -9,7 +9,7 @@ use crate::json::{self, JsonChange, JsonNode, JsonTargets};
 use crate::store::value::Json;
 use crate::store::{Event, Key};
 
-/// What becomes of a value.
+/// The change of a value by a command.
 pub(super) struct ValueChange<T> {
     /// The document that takes its place; `None` if it stays as it is.
     pub(super) value: Option<Vec<u8>>,

@@ -14,7 +14,7 @@ use crate::store::Key;
 
 /// The form in which values are replied.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReplyFormat {
+pub(super) enum JsonReplyFormat {
     /// All values in one text.
     String,
     /// A text for each value.
@@ -25,22 +25,22 @@ pub(super) enum ReplyFormat {
     Expand,
 }
 
-impl ReplyFormat {
+impl JsonReplyFormat {
     pub(super) const UNKNOWN: Error = Error::Other(Cow::Borrowed("wrong reply format"));
     pub(super) const NEEDS_RESP3: Error = Error::Other(Cow::Borrowed("FORMAT argument is not supported on RESP2"));
 
     pub(super) fn parse(name: &[u8]) -> Result<Self> {
         Ok(match name {
-            b"STRING" => ReplyFormat::String,
-            b"STRINGS" => ReplyFormat::Strings,
-            b"EXPAND1" => ReplyFormat::Expand1,
-            b"EXPAND" => ReplyFormat::Expand,
+            b"STRING" => JsonReplyFormat::String,
+            b"STRINGS" => JsonReplyFormat::Strings,
+            b"EXPAND1" => JsonReplyFormat::Expand1,
+            b"EXPAND" => JsonReplyFormat::Expand,
             _ => return Err(Self::UNKNOWN),
         })
     }
 
     fn is_text(self) -> bool {
-        matches!(self, ReplyFormat::String | ReplyFormat::Strings)
+        matches!(self, JsonReplyFormat::String | JsonReplyFormat::Strings)
     }
 }
 
@@ -48,24 +48,29 @@ impl ReplyFormat {
 pub(super) fn reply_value(
     call: &mut Call<'_>,
     node: JsonNode<'_>,
-    format: ReplyFormat,
+    format: JsonReplyFormat,
     layout: &JsonLayout<'_>,
 ) -> Result<()> {
     write_value(&mut call.reply, node, format, layout)
 }
 
-fn write_value(reply: &mut Reply<'_>, node: JsonNode<'_>, format: ReplyFormat, layout: &JsonLayout<'_>) -> Result<()> {
+fn write_value(
+    reply: &mut Reply<'_>,
+    node: JsonNode<'_>,
+    format: JsonReplyFormat,
+    layout: &JsonLayout<'_>,
+) -> Result<()> {
     match node.kind() {
         _ if format.is_text() => return write_text(reply, |to| json::print(node, layout, 0, to)),
         JsonKind::Null => reply.null(),
         JsonKind::Bool(value) => reply.bool(value),
         JsonKind::Number(number) => write_number(reply, number),
-        JsonKind::String(text) if format == ReplyFormat::Expand => reply.bulk(text),
-        JsonKind::Array(count) if format == ReplyFormat::Expand => {
+        JsonKind::String(text) if format == JsonReplyFormat::Expand => reply.bulk(text),
+        JsonKind::Array(count) if format == JsonReplyFormat::Expand => {
             reply.array(count);
             return node.children().try_for_each(|child| write_value(reply, child.node, format, layout));
         }
-        JsonKind::Object(count) if format == ReplyFormat::Expand => {
+        JsonKind::Object(count) if format == JsonReplyFormat::Expand => {
             reply.map(count);
             for child in node.children() {
                 reply.bulk(child.name.unwrap_or_default());
@@ -96,7 +101,7 @@ fn write_text(
 
 /// The arguments of JSON.GET behind the key.
 struct GetOptions<'a> {
-    format: ReplyFormat,
+    format: JsonReplyFormat,
     layout: JsonLayout<'a>,
     paths: Vec<DocumentPath<'a>>,
 }
@@ -104,14 +109,14 @@ struct GetOptions<'a> {
 impl<'a> GetOptions<'a> {
     fn parse(call: &mut Call<'a>) -> Result<Self> {
         let mut options =
-            GetOptions { format: ReplyFormat::String, layout: JsonLayout::default(), paths: Vec::with_capacity(1) };
+            GetOptions { format: JsonReplyFormat::String, layout: JsonLayout::default(), paths: Vec::with_capacity(1) };
         while let Some(argument) = call.args.next_arg() {
             if is_word(argument, "FORMAT") {
                 if call.reply.protocol() == Protocol::Resp2 && options.paths.is_empty() {
-                    return Err(ReplyFormat::NEEDS_RESP3);
+                    return Err(JsonReplyFormat::NEEDS_RESP3);
                 }
-                options.format = match ReplyFormat::parse(next_text(call)?.as_bytes())? {
-                    ReplyFormat::Strings => return Err(ReplyFormat::UNKNOWN),
+                options.format = match JsonReplyFormat::parse(next_text(call)?.as_bytes())? {
+                    JsonReplyFormat::Strings => return Err(JsonReplyFormat::UNKNOWN),
                     format => format,
                 };
             } else if is_word(argument, "INDENT") {
@@ -128,7 +133,7 @@ impl<'a> GetOptions<'a> {
             options.paths.push(DocumentPath::whole());
         }
         if call.reply.protocol() == Protocol::Resp2 {
-            options.format = ReplyFormat::String;
+            options.format = JsonReplyFormat::String;
         }
         Ok(options)
     }

@@ -1,4 +1,4 @@
-//! What documents consist of: types, lengths, names, positions, memory.
+//! Types, lengths, names, positions and memory of values.
 
 use crate::command::json::args::{
     MISSING_KEY, arity, document, encode_with_code, missing, missing_or, next_int, next_path, next_text, optional_path,

@@ -78,7 +78,7 @@ fn compute(call: &mut Call<'_>, operation: &Operation) -> Result<()> {
 fn number(operand: &str) -> Result<JsonNumber> {
     match JsonNode::root(&encode_with_code(operand)?).kind() {
         JsonKind::Number(number) => Ok(number),
-        _ => Err(Error::Line("bad input number".into())),
+        _ => Err(Error::Line("bad input number")),
     }
 }
 
@@ -88,7 +88,7 @@ impl Operation {
             return Ok(JsonNumber::Integer((self.of_integers)(one, other)));
         }
         let result = (self.of_doubles)(one.as_double(), other.as_double());
-        JsonNumber::of_double(result).ok_or(Error::Line("result is not a number".into()))
+        JsonNumber::of_double(result).ok_or(Error::Line("result is not a number"))
     }
 }
 

@@ -17,8 +17,8 @@ const MERGE: &Event = &Event::one(Classes::MODULE, "json.merge");
 
 const NOT_AT_ROOT: Error = Error::Other(Cow::Borrowed("new objects must be created at the root"));
 const OUT_OF_RANGE: Error = Error::Other(Cow::Borrowed("array index out of range"));
-const NOT_STATIC: Error = Error::Line(Cow::Borrowed("Err wrong static path"));
-const NO_MEMBER: Error = Error::Line(Cow::Borrowed("Err path must end with object key to set"));
+const NOT_STATIC: Error = Error::Line("Err wrong static path");
+const NO_MEMBER: Error = Error::Line("Err path must end with object key to set");
 const UNKNOWN_FORMAT: Error = Error::Other(Cow::Borrowed("wrong format"));
 
 /// The condition on which JSON.SET sets.
@@ -29,7 +29,7 @@ enum SetCondition {
     Existing,
 }
 
-/// How values that a path names get a new one.
+/// The way in which values that a path names get a new one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Means {
     Replace,

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::filter::PathComparison;
+use super::syntax::PathComparison;
 use crate::json::{JsonKind, JsonNode, JsonNumber, is_equal};
 
 /// The value of a term.

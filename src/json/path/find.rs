@@ -1,40 +1,52 @@
 //! The values that a path names.
 
 use super::compare::{Matcher, TermValue, holds};
-use super::filter::{PathFilter, PathTerm};
-use super::{JsonPath, JsonPathError, PathStep};
+use super::syntax::{JsonPath, JsonPathError, PathFilter, PathStep, PathTerm};
 use crate::json::{JsonKind, JsonNode};
 
-/// How much is looked at in any document.
+/// The steps of work that any document admits.
 const LOOKS: u64 = 1 << 24;
 
-/// How much more is looked at for each byte of a document.
+/// The further steps for each byte of a document.
 const LOOKS_OF_BYTE: u64 = 32;
 
-/// How many values are found in any document, beyond twice its bytes.
+/// The most values that are found, beyond twice the bytes of the document.
 const FOUND: usize = 1 << 18;
 
-/// Returns the values that the first steps of a path name.
-pub(super) fn find<'d>(path: &JsonPath, steps: usize, document: &'d [u8]) -> Result<Vec<JsonNode<'d>>, JsonPathError> {
-    let root = JsonNode::root(document);
-    let mut finder = Finder {
-        root,
-        root_terms: vec![None; path.root_terms],
-        matcher: Matcher::default(),
-        budget: LOOKS + LOOKS_OF_BYTE * document.len() as u64,
-        limit: FOUND + 2 * document.len(),
-    };
-    finder.walk(root, &path.steps[..steps])
+impl JsonPath {
+    /// Returns the values of a document that the path names, in the order in which Redis finds them.
+    ///
+    /// The work is limited to a multiple of the document's length, and so is the number of values.
+    pub(crate) fn find<'d>(&self, document: &'d [u8]) -> Result<Vec<JsonNode<'d>>, JsonPathError> {
+        self.find_by(self.steps.len(), document)
+    }
+
+    /// Returns the values that the path names without its last part.
+    pub(crate) fn find_parents<'d>(&self, document: &'d [u8]) -> Result<Vec<JsonNode<'d>>, JsonPathError> {
+        self.find_by(self.steps.len().saturating_sub(1), document)
+    }
+
+    fn find_by<'d>(&self, steps: usize, document: &'d [u8]) -> Result<Vec<JsonNode<'d>>, JsonPathError> {
+        let root = JsonNode::root(document);
+        let mut finder = Finder {
+            root,
+            root_terms: vec![None; self.root_terms],
+            matcher: Matcher::default(),
+            budget: LOOKS + LOOKS_OF_BYTE * document.len() as u64,
+            limit: FOUND + 2 * document.len(),
+        };
+        finder.walk(root, &self.steps[..steps])
+    }
 }
 
 struct Finder<'d> {
     root: JsonNode<'d>,
-    /// What the terms of filters that begin at the document have found.
+    /// Results of the terms of filters that begin at the document.
     root_terms: Vec<Option<Vec<JsonNode<'d>>>>,
     matcher: Matcher,
-    /// How much may still be looked at.
+    /// The steps of work that are left.
     budget: u64,
-    /// How many values may be found.
+    /// The most values of a step.
     limit: usize,
 }
 

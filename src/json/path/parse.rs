@@ -1,16 +1,18 @@
 //! The grammar of paths.
 
-use super::filter::{PathComparison, PathFilter, PathTerm};
-use super::{JsonPath, JsonPathError, PathStep};
+use super::syntax::{JsonPath, JsonPathError, PathComparison, PathFilter, PathStep, PathTerm};
 
-/// How many filters and parentheses may be in each other.
+/// The most filters and parentheses in each other.
 const NESTING: usize = 32;
 
-pub(super) fn parse(path: &str) -> Result<JsonPath, JsonPathError> {
-    let mut parser = PathParser { path, at: 0, root_terms: 0, nesting: 0 };
-    match parser.whole() {
-        Ok(steps) => Ok(JsonPath { steps, root_terms: parser.root_terms }),
-        Err(expected) => Err(JsonPathError::Malformed(message(path, parser.at, expected))),
+impl JsonPath {
+    /// Parses a path of JSONPath.
+    pub(crate) fn parse(path: &str) -> Result<Self, JsonPathError> {
+        let mut parser = PathParser { path, at: 0, root_terms: 0, nesting: 0 };
+        match parser.whole() {
+            Ok(steps) => Ok(JsonPath { steps, root_terms: parser.root_terms }),
+            Err(expected) => Err(JsonPathError::Malformed(message(path, parser.at, expected))),
+        }
     }
 }
 
@@ -22,7 +24,7 @@ fn message(path: &str, at: usize, expected: &str) -> String {
     format!("Error occurred on position {at}, \"{shown}\", expected one of the following: {expected}.")
 }
 
-/// What was expected where a path is malformed.
+/// The expected syntax where a path is malformed.
 type Expected = &'static str;
 
 struct PathParser<'p> {

@@ -140,7 +140,7 @@ fn memory_is_that_of_the_stored_form() {
     let server = TestServer::start();
     server.client().expect(&[
         (DOCUMENT, "+OK"),
-        ("JSON.DEBUG MEMORY d", ":47"),
+        ("JSON.DEBUG MEMORY d", ":41"),
         ("JSON.DEBUG MEMORY d $..s", "*2 :5 :1"),
         ("JSON.DEBUG memory d .none", "-ERR Path '$.none' does not exist"),
         ("JSON.DEBUG MEMORY missing", ":0"),
