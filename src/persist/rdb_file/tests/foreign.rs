@@ -74,13 +74,13 @@ fn what_is_of_no_use_here_is_skipped() {
 
 #[test]
 fn what_cannot_be_loaded_is_refused_by_name() {
-    // "ReJSON-RL" with version 3 of its encoding.
-    let digits = [17, 30, 9, 18, 14, 13, 62, 17, 11];
+    // "TSDB-TYPE", of time series, with version 3 of its encoding.
+    let digits = [19, 18, 3, 1, 62, 19, 24, 15, 4];
     let id = digits.iter().fold(0_u64, |id, digit| id << 6 | digit) << 10 | 3;
     let long_id = [&[0x81][..], &id.to_be_bytes()].concat();
     for of in [6, 7] {
         let record = [&[of][..], b"\x01k", &long_id, &[1; 20]].concat();
-        let expected = "Data of the module \"ReJSON-RL\", which is not supported, at byte 9 of the RDB file";
+        let expected = "Data of the module \"TSDB-TYPE\", which is not supported, at byte 9 of the RDB file";
         let file = file_of(VERSION, &record);
         assert_eq!(refusal(&file), expected);
         let hasher = Hasher::new();
