@@ -137,10 +137,13 @@ mod json;
 mod memory;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod murmur;
 mod namespace;
 mod net;
 mod observe;
 mod persist;
+#[cfg(feature = "probabilistic")]
+mod probabilistic;
 mod push;
 mod random;
 mod rdb;

@@ -28,6 +28,8 @@ pub(crate) mod lock;
 mod multi_pop;
 #[cfg(test)]
 mod played_client;
+#[cfg(feature = "probabilistic")]
+pub(crate) mod probabilistic;
 pub(crate) mod pubsub;
 pub(crate) mod replication;
 pub(crate) mod scan_elements;
@@ -70,6 +72,16 @@ pub const FAMILIES: &[&[Command]] = &[
     geo::COMMANDS,
     #[cfg(feature = "json")]
     json::COMMANDS,
+    #[cfg(feature = "probabilistic")]
+    probabilistic::bloom::COMMANDS,
+    #[cfg(feature = "probabilistic")]
+    probabilistic::cuckoo::COMMANDS,
+    #[cfg(feature = "probabilistic")]
+    probabilistic::count_min_sketch::COMMANDS,
+    #[cfg(feature = "probabilistic")]
+    probabilistic::top_k::COMMANDS,
+    #[cfg(feature = "probabilistic")]
+    probabilistic::t_digest::COMMANDS,
     keys::COMMANDS,
     keys::databases::COMMANDS,
     keys::dump::COMMANDS,

@@ -25,7 +25,13 @@ const COMMANDS: &str = "\
     xpending xrange xread xreadgroup xrevrange xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter \
     zintercard zinterstore zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore \
     zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore \
-    zrevrank zscan zscore zunion zunionstore";
+    zrevrank zscan zscore zunion zunionstore \
+    bf.add bf.card bf.debug bf.exists bf.info bf.insert bf.loadchunk bf.madd bf.mexists bf.reserve bf.scandump cf.add \
+    cf.addnx cf.compact cf.count cf.debug cf.del cf.exists cf.info cf.insert cf.insertnx cf.loadchunk cf.mexists \
+    cf.reserve cf.scandump cms.incrby cms.info cms.initbydim cms.initbyprob cms.merge cms.query tdigest.add \
+    tdigest.byrank tdigest.byrevrank tdigest.cdf tdigest.create tdigest.info tdigest.max tdigest.merge tdigest.min \
+    tdigest.quantile tdigest.rank tdigest.reset tdigest.revrank tdigest.trimmed_mean topk.add topk.count topk.incrby \
+    topk.info topk.list topk.query topk.reserve";
 
 /// The subcommands of the container commands.
 #[rustfmt::skip] // a table

@@ -127,6 +127,16 @@ pub enum Group {
     Geo,
     /// JSON documents.
     Json,
+    /// Bloom filters.
+    Bloom,
+    /// Cuckoo filters.
+    Cuckoo,
+    /// Count-min sketches.
+    CountMinSketch,
+    /// Most frequent items.
+    TopK,
+    /// Distributions of observations.
+    TDigest,
     /// Keys of any type.
     Generic,
     /// Transactions.
@@ -161,6 +171,11 @@ impl Group {
             Group::Stream => "stream",
             Group::Geo => "geo",
             Group::Json => "json",
+            Group::Bloom => "bf",
+            Group::Cuckoo => "cf",
+            Group::CountMinSketch => "cms",
+            Group::TopK => "topk",
+            Group::TDigest => "tdigest",
             Group::Generic => "generic",
             Group::Transactions => "transactions",
             Group::PubSub => "pubsub",

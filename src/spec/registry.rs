@@ -312,6 +312,11 @@ fn category_bits<H: Copy>(row: &Row<H>) -> u32 {
                 "transaction" => group == Some(Group::Transactions),
                 "pubsub" => flags & PUBSUB != 0,
                 "scripting" => group == Some(Group::Scripting),
+                "bloom" => group == Some(Group::Bloom),
+                "cuckoo" => group == Some(Group::Cuckoo),
+                "cms" => group == Some(Group::CountMinSketch),
+                "topk" => group == Some(Group::TopK),
+                "tdigest" => group == Some(Group::TDigest),
                 "lock" => group == Some(Group::Lock),
                 // Read-only scripts are not in the category.
                 "read" => flags & READ != 0 && group != Some(Group::Scripting),
@@ -351,6 +356,16 @@ pub const CATEGORIES: &[&str] = &[
     "scripting",
     #[cfg(feature = "json")]
     "json",
+    #[cfg(feature = "probabilistic")]
+    "bloom",
+    #[cfg(feature = "probabilistic")]
+    "cuckoo",
+    #[cfg(feature = "probabilistic")]
+    "cms",
+    #[cfg(feature = "probabilistic")]
+    "topk",
+    #[cfg(feature = "probabilistic")]
+    "tdigest",
     "lock",
 ];
 

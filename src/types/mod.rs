@@ -14,6 +14,8 @@ mod json;
 mod list;
 mod options;
 pub(crate) mod payload;
+#[cfg(feature = "probabilistic")]
+mod probabilistic;
 mod set;
 mod sorted_set;
 mod spec;
@@ -38,6 +40,16 @@ const TYPES: [&TypeSpec; Type::COUNT] = [
     &stream::SPEC,
     #[cfg(feature = "json")]
     &json::SPEC,
+    #[cfg(feature = "probabilistic")]
+    &probabilistic::bloom::SPEC,
+    #[cfg(feature = "probabilistic")]
+    &probabilistic::cuckoo::SPEC,
+    #[cfg(feature = "probabilistic")]
+    &probabilistic::count_min_sketch::SPEC,
+    #[cfg(feature = "probabilistic")]
+    &probabilistic::top_k::SPEC,
+    #[cfg(feature = "probabilistic")]
+    &probabilistic::t_digest::SPEC,
     #[cfg(test)]
     &toy::SPEC,
 ];

@@ -8,6 +8,7 @@ use crate::files::{assert_same, dir, fill, start_in};
 use crate::harness::{Client, wait_until};
 use crate::log::BEGIN_MS;
 use crate::log::rows::{STORIES, call_all};
+use crate::probabilistic::rows as probabilistic;
 
 const ON: [(&str, &str); 2] = [("appendonly", "yes"), ("aof-use-rdb-preamble", "no")];
 
@@ -67,7 +68,7 @@ fn a_base_of_commands_has_all_that_there_was() {
 
 #[test]
 fn what_every_command_writes_is_in_a_base_of_commands() {
-    for (name, before, request) in STORIES {
+    for (name, before, request) in STORIES.iter().chain(probabilistic::STORIES) {
         let dir = dir();
         let server = start_in(dir.path(), &ON);
         let mut client = server.client();

@@ -4,6 +4,7 @@ use keylatch::internals::rdb;
 use keylatch::internals::resp::Frame;
 
 use crate::harness::{Client, Dice, TestServer, encode};
+use crate::probabilistic::rows as probabilistic;
 
 /// Number of damaged dumps of all values together, unless set by `KEYLATCH_DUMPS`.
 const DUMPS: u64 = 1_500;
@@ -122,8 +123,9 @@ const COMMANDS: &[&str] = &[
 fn a_damaged_dump_is_refused_or_is_a_value_like_any_other() {
     let server = TestServer::start_with(SETTINGS);
     let mut client = server.client();
-    VALUES.iter().for_each(|command| assert!(!client.call(command).starts_with('-'), "{command}"));
-    let names: Vec<&str> = VALUES.iter().filter_map(|command| command.split(' ').nth(1)).collect();
+    let values = || VALUES.iter().chain(probabilistic::VALUES);
+    values().for_each(|command| assert!(!client.call(command).starts_with('-'), "{command}"));
+    let names: Vec<&str> = values().filter_map(|command| command.split(' ').nth(1)).collect();
     let keys = names.iter().filter(|name| !["CREATE", "GROUP"].contains(name));
     let mut bodies: Vec<Vec<u8>> = keys.map(|key| body(&mut client, key)).collect();
     bodies.extend(OLD_BODIES.iter().map(|body| body.to_vec()));
@@ -162,10 +164,10 @@ fn restore(client: &mut Client, body: &[u8]) -> String {
 
 /// Executes every command on the value, in one pipeline; a broken connection fails the test.
 fn work_with(client: &mut Client, body: &[u8]) {
-    let requests: Vec<Vec<u8>> =
-        COMMANDS.iter().map(|command| encode(&command.split(' ').collect::<Vec<_>>())).collect();
+    let commands = || COMMANDS.iter().chain(probabilistic::COMMANDS);
+    let requests: Vec<Vec<u8>> = commands().map(|command| encode(&command.split(' ').collect::<Vec<_>>())).collect();
     client.send(&requests.concat());
-    for command in COMMANDS {
+    for command in commands() {
         assert!(client.read_frame().is_some(), "{command} after {}", body.escape_ascii());
     }
     // The rest can be dumped and restored, and has the same content then.

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use crate::harness::{Client, TestServer, wait_until};
 use crate::log::rows::{STORIES, call_all};
 use crate::log::{BEGIN_MS, keys};
+use crate::probabilistic::rows as probabilistic;
 
 pub(crate) fn dir() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
@@ -121,7 +122,7 @@ fn what_is_saved_is_there_after_a_restart_whatever_its_type() {
 
 #[test]
 fn what_every_command_writes_is_there_after_a_restart() {
-    for (name, before, request) in STORIES {
+    for (name, before, request) in STORIES.iter().chain(probabilistic::STORIES) {
         let dir = dir();
         let server = start_in(dir.path(), &[]);
         let mut client = server.client();

@@ -23,7 +23,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("durability", &["client", "config", "dispatch", "memory", "namespace", "persist", "rdb", "resp", "runtime", "store", "text", "time"]),
     ("upkeep", &["client", "dispatch", "namespace", "runtime", "store", "time"]),
     ("metrics", &["acl", "client", "command", "dispatch", "namespace", "observe", "resp", "spec", "text"]),
-    ("command", &["acl", "client", "config", "dispatch", "error", "glob", "json", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "runtime", "script", "spec", "store", "test_mode", "text", "time", "types"]),
+    ("command", &["acl", "client", "config", "dispatch", "error", "glob", "json", "memory", "murmur", "namespace", "observe", "persist", "probabilistic", "push", "rdb", "resp", "runtime", "script", "spec", "store", "test_mode", "text", "time", "types"]),
     ("dispatch", &["acl", "client", "config", "error", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "script", "spec", "store", "test_mode", "text", "time", "types"]),
     ("namespace", &["acl", "client", "config", "instance", "memory", "observe", "persist", "push", "resp", "script", "spec", "store", "test_mode", "time"]),
     ("instance", &["acl", "client", "config", "memory", "runtime", "spec"]),
@@ -35,12 +35,13 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("acl", &["error", "glob", "memory", "resp", "spec", "text"]),
     ("test_mode", &["error", "glob", "persist", "random", "resp", "spec", "store", "time"]),
     ("persist", &["memory", "random", "rdb", "resp", "runtime", "store", "text", "time", "types"]),
-    ("types", &["json", "memory", "rdb", "resp", "store", "text", "time"]),
+    ("types", &["json", "memory", "probabilistic", "rdb", "resp", "store", "text", "time"]),
     ("spec", &["resp", "store"]),
     ("error", &["store", "text"]),
     ("store", &["memory", "random", "text", "time"]),
     ("rdb", &["memory", "resp"]),
     ("resp", &["memory", "text"]),
+    ("probabilistic", &["murmur"]),
     ("text", &[]),
     ("time", &[]),
     ("memory", &[]),
@@ -49,6 +50,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("glob", &[]),
     ("random", &[]),
     ("json", &[]),
+    ("murmur", &[]),
 ];
 
 /// Imports that go up, or that the table does not allow, and remain to be removed. An import that no longer exists must
@@ -56,7 +58,7 @@ const FLOORS: &[(&str, &[&str])] = &[
 const STILL_TO_BE_CUT: &[(&str, &str)] = &[];
 
 /// Files at the root of the sources.
-const ROOT_FILES: [&str; 6] = ["error.rs", "glob.rs", "instance.rs", "lib.rs", "main.rs", "random.rs"];
+const ROOT_FILES: [&str; 7] = ["error.rs", "glob.rs", "instance.rs", "lib.rs", "main.rs", "murmur.rs", "random.rs"];
 
 /// Import: the importing module, the imported module, and the file.
 type Arrow = (String, String, String);

@@ -82,6 +82,7 @@ mod pages;
 mod panics;
 #[cfg(feature = "binary")]
 mod private_instances;
+mod probabilistic;
 mod process;
 mod protocol;
 mod pubsub;

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
+use crate::murmur::murmur_hash_64a;
 
 /// The number of registers; the lower 14 bits of a hash select one.
 pub(crate) const REGISTERS: usize = 1 << INDEX_BITS;
@@ -122,26 +123,6 @@ pub(crate) fn place(element: &[u8]) -> (usize, u8) {
     // A bit above the last one ends the count if all others are clear.
     let rest = hash >> INDEX_BITS | 1 << (RANK_MAX - 1);
     (hash as usize % REGISTERS, rest.trailing_zeros() as u8 + 1)
-}
-
-/// Computes Austin Appleby's MurmurHash2 of 64 bits, variant A; words are read in little-endian order everywhere.
-fn murmur_hash_64a(bytes: &[u8], seed: u64) -> u64 {
-    const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
-    const SHIFT: u32 = 47;
-    let mix = |word: u64| (word ^ word >> SHIFT).wrapping_mul(MULTIPLIER);
-    let mut hash = seed ^ (bytes.len() as u64).wrapping_mul(MULTIPLIER);
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        let word = mix(u64::from_le_bytes(*word).wrapping_mul(MULTIPLIER));
-        hash = (hash ^ word).wrapping_mul(MULTIPLIER);
-    }
-    if !rest.is_empty() {
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        hash = (hash ^ u64::from_le_bytes(last)).wrapping_mul(MULTIPLIER);
-    }
-    let hash = mix(hash);
-    hash ^ hash >> SHIFT
 }
 
 /// Returns the offset and the value of the two bytes around a dense register, and the distance from their lowest bit to

@@ -34,6 +34,21 @@ flat_types! {
     /// The data type of JSON documents.
     #[cfg(feature = "json")]
     Json;
+    /// Scalable Bloom filters.
+    #[cfg(feature = "probabilistic")]
+    BloomFilter;
+    /// Cuckoo filters.
+    #[cfg(feature = "probabilistic")]
+    CuckooFilter;
+    /// Count-min sketches.
+    #[cfg(feature = "probabilistic")]
+    CountMinSketch;
+    /// Most frequent items.
+    #[cfg(feature = "probabilistic")]
+    TopK;
+    /// Sketches of distributions.
+    #[cfg(feature = "probabilistic")]
+    TDigest;
     /// The data type of the tests' texts.
     #[cfg(test)]
     Toy;

@@ -28,6 +28,21 @@ macro_rules! data_types {
             /// A JSON document.
             #[cfg(feature = "json")]
             Json "ReJSON-RL" Json;
+            /// A filter that tells whether an item may have been added.
+            #[cfg(feature = "probabilistic")]
+            BloomFilter "MBbloom--" BloomFilter;
+            /// Such a filter, from which items can be deleted.
+            #[cfg(feature = "probabilistic")]
+            CuckooFilter "MBbloomCF" CuckooFilter;
+            /// Estimated counts of items.
+            #[cfg(feature = "probabilistic")]
+            CountMinSketch "CMSk-TYPE" CountMinSketch;
+            /// The most frequent items.
+            #[cfg(feature = "probabilistic")]
+            TopK "TopK-TYPE" TopK;
+            /// A distribution of observations.
+            #[cfg(feature = "probabilistic")]
+            TDigest "TDIS-TYPE" TDigest;
             /// A text of the library's own tests.
             #[cfg(test)]
             Toy "toy---txt" Toy;

@@ -31,10 +31,14 @@ pub(crate) use big::Value;
 pub(crate) use big::flat::FlatValue;
 pub(crate) use big::text::LongText;
 pub(crate) use big::walk::{Record, RecordBody, RecordPart, WalkProgress, WalkedElement};
+#[cfg(feature = "probabilistic")]
+pub(crate) use flat::FlatType;
 #[cfg(feature = "json")]
 pub(crate) use flat::Json;
 #[cfg(test)]
 pub(crate) use flat::Toy;
+#[cfg(feature = "probabilistic")]
+pub(crate) use flat::{BloomFilter, CountMinSketch, CuckooFilter, TDigest, TopK};
 pub(crate) use hash::{Hash, HashGrowth, HashRef, HashText, VisibleHash};
 pub(crate) use kind::{DataType, Packing, Type, WrongType};
 pub(crate) use list::{List, ListBuilder, ListEnd, ListNode, ListRef, NodeLimit};

@@ -13,8 +13,6 @@ use crate::store::entry::Entry;
 use crate::store::event::{Event, EventSink};
 use crate::store::expire::SweepTimer;
 use crate::store::fences::Retired;
-#[cfg(feature = "json")]
-use crate::store::value::Json;
 use crate::store::value::listpack::Items;
 use crate::store::value::{
     DataType, Hash, List, Record, RecordBody, RecordPart, Set, SortedSet, Toy, Type, WalkProgress, WalkedElement,
@@ -70,14 +68,12 @@ impl WalkSink for Collected {
             Type::SortedSet => SortedSet::read(entry).len(),
             Type::Hash => Hash::read(entry).len(),
             Type::String => entry.long_text().expect("a long one").pieces(),
-            #[cfg(feature = "json")]
-            Type::Json => unreachable!("it is never large"),
-            Type::Toy => unreachable!("it is never large"),
             Type::Stream => {
                 let stream = Stream::read(entry);
                 tail.extend_from_slice(format!("{:?}", stream.last()).as_bytes());
                 stream.chunk_count()
             }
+            _ => unreachable!("flat values are written as a whole"),
         };
         let body = RecordBody { elements, write: Box::new(write), tail };
         Some(Record::new(&self.progress, head.into_bytes().into(), body))
@@ -160,15 +156,13 @@ fn shown(entry: &Entry) -> Vec<u8> {
         Type::Hash => Hash::read(entry).for_each_timed(|field, value, deadline| {
             field.with(|field| value.with(|value| write(WalkedElement::Field(field, value, deadline), &mut lines)));
         }),
-        #[cfg(feature = "json")]
-        Type::Json => return Json::read(entry).to_vec(),
-        Type::Toy => return Toy::read(entry).to_vec(),
         Type::Stream => {
             let stream = Stream::read(entry);
             let chunks = stream.chunks();
             chunks.for_each(|(id, chunk)| write(WalkedElement::Chunk(id.to_bytes(), &chunk.to_listpack()), &mut lines));
             lines.extend(format!("{:?}", stream.last()).bytes());
         }
+        _ => return Toy::read(entry).to_vec(), // as that of any flat type
     }
     let lines = String::from_utf8(lines.to_vec()).expect("text");
     ordered(&lines, matches!(entry.kind(), Type::List | Type::Stream))

@@ -38,6 +38,9 @@ fn the_rest_of_acl_answers_as_redis_does() {
     tell("rest", REST);
 }
 
+/// Categories of the modules of Redis 8.
+const CATEGORIES_OF_MODULES: [&str; 5] = ["bloom", "cuckoo", "cms", "topk", "tdigest"];
+
 #[test]
 fn acl_cat_lists_the_categories_of_redis_and_that_of_locks() {
     let Some(arena) = Arena::open() else { return };
@@ -48,6 +51,7 @@ fn acl_cat_lists_the_categories_of_redis_and_that_of_locks() {
     };
     let (mut ours, theirs) = (lines(replies.keylatch), lines(replies.redis));
     assert_eq!(ours.pop().as_deref(), Some("lock"));
+    ours.retain(|name| !CATEGORIES_OF_MODULES.contains(&name.as_str()));
     assert_eq!(ours, theirs);
 }
 

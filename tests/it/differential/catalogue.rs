@@ -12,6 +12,7 @@ use tokio_util::codec::Decoder;
 
 use super::deviations::DECLARED;
 use super::oracle::Arena;
+use crate::probabilistic;
 
 /// Field values, by their item and the field's name.
 type Facts = BTreeMap<(String, String), String>;
@@ -36,7 +37,11 @@ fn commands_and_settings_declare_what_redis_declares_but_for_the_table() {
     }
     try_settings(&arena, &mut ours, &mut theirs);
     let differing = differences(&ours, &theirs);
-    let is_here = |of: &str| cfg!(feature = "lua") || of.split('|').next() != Some("script");
+    let is_here = |of: &str| {
+        let is_probabilistic = probabilistic::rows::PREFIXES.iter().any(|prefix| of.starts_with(prefix));
+        (cfg!(feature = "lua") || of.split('|').next() != Some("script"))
+            && (cfg!(feature = "probabilistic") || !is_probabilistic)
+    };
     let declared = DECLARED.iter().filter(|(of, ..)| is_here(of));
     let declared: BTreeSet<(String, String)> = declared.map(|(of, field, _)| ((*of).into(), (*field).into())).collect();
     let mut complaints = String::new();

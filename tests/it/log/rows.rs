@@ -4,7 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::{assert_replayed, start, take};
+use keylatch::internals::resp::Frame;
+
 use crate::harness::{Client, TestServer};
+use crate::probabilistic::rows as probabilistic;
 
 /// Name in the table of commands, the requests before it, and the request: words separated by blanks, requests by `; `.
 pub(crate) type Story = (&'static str, &'static str, &'static str);
@@ -203,7 +206,7 @@ fn assert_recorded(name: &str, before: &str, act: impl FnOnce(&TestServer, &mut 
 
 #[test]
 fn every_command_that_writes_is_in_the_log_and_its_replay_makes_the_same_keys() {
-    for (name, before, request) in STORIES {
+    for (name, before, request) in STORIES.iter().chain(probabilistic::STORIES) {
         assert_recorded(name, before, |_, client| client.call(request));
     }
 }
@@ -214,8 +217,9 @@ fn every_command_that_writes_has_a_story() {
     let known: BTreeSet<&str> = names.split(' ').filter_map(|word| word.strip_prefix("+").or(Some(word))).collect();
     let table: BTreeSet<&str> =
         known.into_iter().filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase())).collect();
-    let functions = OF_FUNCTIONS.iter().chain(&WITH_BYTES).copied();
-    let stories: BTreeSet<&str> = STORIES.iter().map(|(name, ..)| *name).chain(functions).collect();
+    let functions = OF_FUNCTIONS.iter().chain(&WITH_BYTES).chain(probabilistic::WITH_BYTES).copied();
+    let stories: BTreeSet<&str> =
+        STORIES.iter().chain(probabilistic::STORIES).map(|(name, ..)| *name).chain(functions).collect();
     let is_there = |name: &&str| cfg!(feature = "lua") || !name.starts_with("function");
     assert_eq!(table, stories.into_iter().filter(is_there).collect());
 }
@@ -226,6 +230,13 @@ fn what_is_given_as_bytes_is_recorded_too() {
         let dump = client.frame(&["DUMP", "l"]).as_bytes().expect("a payload").to_vec();
         client.call_args(&[&b"RESTORE"[..], b"k", b"9000", &dump])
     });
+    for (name, before, request) in probabilistic::CHUNKS {
+        assert_recorded(name, before, |_, client| {
+            let Frame::Array(parts) = client.frame(&request.split(' ').collect::<Vec<_>>()) else { panic!("no dump") };
+            let header = parts[1].as_bytes().expect("a header").to_vec();
+            client.call_args(&[name.to_uppercase().as_bytes(), b"new", b"1", &header])
+        });
+    }
     assert_recorded("migrate", "SET k v PX 9000; RPUSH l a b", |_, client| {
         let other = start();
         let port = other.addr().port().to_string();

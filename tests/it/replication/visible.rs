@@ -9,6 +9,7 @@ use keylatch::Clock;
 use super::nodes::Node;
 use super::parties::answer_replica;
 use crate::harness::{Client, TestServer, encode, wait_until};
+use crate::probabilistic::rows as probabilistic;
 
 /// Reading commands, with `?` in place of a key.
 const READS: &[&str] = &[
@@ -182,7 +183,9 @@ const OVER: &[&str] = &[
 fn assert_over(client: &mut Client, state: &str) {
     client.expect(&[("SORT_RO list BY nosort GET some:*->over GET some:*->stays", "*4 $-1 $5 value $-1 $5 value")]);
     // PFCOUNT may write, and so waits for the end of a pause.
-    for read in READS.iter().filter(|read| state != "paused" || !read.starts_with("PFCOUNT")) {
+    for read in
+        READS.iter().chain(probabilistic::READS).filter(|read| state != "paused" || !read.starts_with("PFCOUNT"))
+    {
         let missing = client.call(&read.replace('?', "missing"));
         for key in OVER {
             let reply = client.call(&read.replace('?', key)).replace(key, "missing");
@@ -229,7 +232,8 @@ fn every_reading_command_is_among_those_that_are_tried() {
         listed.split(' ').filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
     let is_tried = |name: &&str| {
         let words = name.replace('|', " ").to_uppercase() + " ";
-        READS.iter().any(|read| format!("{read} ").starts_with(&words)) || OTHERS.contains(name)
+        READS.iter().chain(probabilistic::READS).any(|read| format!("{read} ").starts_with(&words))
+            || OTHERS.contains(name)
     };
     let missing: Vec<&&str> = names.iter().filter(|name| !is_tried(name)).collect();
     assert!(names.len() > 80 && missing.is_empty(), "{missing:?}");

@@ -6,8 +6,6 @@ use crate::memory::marked::MarkedBytes;
 use crate::rdb::{Compression, kind};
 use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
-#[cfg(feature = "json")]
-use crate::store::value::Json;
 use crate::store::value::{DataType, Hash, HashGrowth, Packing, Set, SetRules, SortedSet, StoredElement, Toy, Type};
 use crate::store::{BigStream, ConsumerGroup, Hasher, List, ListBuilder, NodeLimit, PendingEntry, StreamId};
 use crate::types::payload::{self, ValueOptions};
@@ -98,15 +96,6 @@ pub(super) fn describe(entry: &Entry) -> Described {
             let list = List::read(entry);
             list.iter().for_each(|item| elements.push(item.with_text(<[u8]>::to_vec)));
             return ("list", elements);
-        }
-        #[cfg(feature = "json")]
-        Type::Json => {
-            elements.push(Json::read(entry).to_vec());
-            return ("json", elements);
-        }
-        Type::Toy => {
-            elements.push(Toy::read(entry).to_vec());
-            return ("toy", elements);
         }
         Type::Stream => {
             let (mut body, options) =

@@ -37,6 +37,7 @@ pub(super) enum Area {
     Stream,
     Geo,
     Json,
+    Probabilistic,
     Lock,
     Generic,
     Transactions,
@@ -57,7 +58,7 @@ pub(super) enum Area {
 }
 
 impl Area {
-    const ALL: [Area; 27] = [
+    const ALL: [Area; 28] = [
         Area::String,
         Area::Bitmap,
         Area::HyperLogLog,
@@ -68,6 +69,7 @@ impl Area {
         Area::Stream,
         Area::Geo,
         Area::Json,
+        Area::Probabilistic,
         Area::Lock,
         Area::Generic,
         Area::Transactions,
@@ -99,6 +101,7 @@ impl Area {
             Area::Stream => "Stream",
             Area::Geo => "Geo",
             Area::Json => "JSON",
+            Area::Probabilistic => "Probabilistic types",
             Area::Lock => "Locks",
             Area::Generic => "Generic",
             Area::Transactions => "Transactions",
@@ -135,6 +138,7 @@ impl Area {
             "stream" => Area::Stream,
             "geo" => Area::Geo,
             "json" => Area::Json,
+            "bf" | "cf" | "cms" | "topk" | "tdigest" => Area::Probabilistic,
             "lock" => Area::Lock,
             "generic" => Area::Generic,
             "transactions" => Area::Transactions,
