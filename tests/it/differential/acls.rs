@@ -39,7 +39,7 @@ fn the_rest_of_acl_answers_as_redis_does() {
 }
 
 /// Categories of the modules of Redis 8.
-const CATEGORIES_OF_MODULES: [&str; 5] = ["bloom", "cuckoo", "cms", "topk", "tdigest"];
+const CATEGORIES_OF_MODULES: [&str; 6] = ["json", "bloom", "cuckoo", "cms", "topk", "tdigest"];
 
 #[test]
 fn acl_cat_lists_the_categories_of_redis_and_that_of_locks() {

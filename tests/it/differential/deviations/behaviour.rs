@@ -47,6 +47,22 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     #[cfg(feature = "json")]
     (Commands(&["json.debug"]), "`MEMORY`", "the memory of a tree", "that of the [flat form](decisions/68-json-is-one-flat-value.md), a tenth of it", "another form"),
 
+    // Probabilistic types
+    #[cfg(feature = "probabilistic")]
+    (Commands(&["bf.reserve", "bf.insert", "bf.loadchunk", "cf.reserve", "cf.loadchunk", "cms.initbydim", "cms.initbyprob", "topk.reserve"]), "more than 4 GiB", "as long as the memory lasts", "the error for too little memory", "bounded memory"),
+    #[cfg(feature = "probabilistic")]
+    (Commands(&["cms.initbydim", "cms.initbyprob"]), "a depth above 65536", "blocks every client for each item", "`CMS: Insufficient memory to create the key`", "bounded time per item"),
+    #[cfg(feature = "probabilistic")]
+    (Commands(&["topk.reserve"]), "a depth above 4096", "blocks every client for each item", "`ERR Insufficient memory to create topk data structure`", "bounded time per item"),
+    #[cfg(feature = "probabilistic")]
+    (Commands(&["topk.incrby"]), "an increment that is none among several items", "8.4: an array with fewer values than it announces", "the error for this item and those behind it", "a reply that can be read"),
+    #[cfg(feature = "probabilistic")]
+    (Commands(&["topk.list", "topk.add", "topk.incrby"]), "items with a zero byte", "8.4: are cut off there in replies", "are whole", "binary safety"),
+    #[cfg(feature = "probabilistic")]
+    (Commands(&["cf.insert", "cf.insertnx"]), "more than 32 filters in one call", "8.4: are added, and searched for each item", "-1 for the rest of the items", "bounded time per item"),
+    #[cfg(feature = "probabilistic")]
+    (Commands(&["tdigest.info"]), "after a command that reads", "8.4: nodes were merged", "nothing has changed", "a replica that does not read merges the same nodes as its primary"),
+
     // HyperLogLog
     (Commands(&["pfadd", "pfcount", "pfmerge"]), "a sketch with registers beyond the last", "an error where CVE-2025-32023 is fixed, as in distributions; otherwise some commands accept it", "an error", "the fix"),
     (Commands(&["pfadd", "pfmerge"]), "a sketch cut in the middle of a run", "also changes the byte after the string", "changes it as if that byte were zero", "memory safety"),
