@@ -4,7 +4,7 @@
 //! start because it names a command that does not exist here.
 
 const COMMANDS: &str = "\
-    acl append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop bitpos blmove blmpop blpop brpop \
+    acl append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop bitpos blmove blmovem blmpop blpop brpop \
     brpoplpush bzmpop bzpopmax bzpopmin client cluster command commandlog config copy dbsize debug decr decrby del \
     delex delifeq digest discard dump echo eval eval_ro evalsha evalsha_ro exec exists expire expireat expiretime \
     failover fcall fcall_ro flushall flushdb function geoadd geodist geohash geopos georadius georadius_ro \
@@ -14,6 +14,7 @@ const COMMANDS: &str = "\
     incrbyfloat info json.arrappend json.arrindex json.arrinsert json.arrlen json.arrpop json.arrtrim json.clear json.debug \
     json.del json.forget json.get json.merge json.mget json.mset json.numincrby json.nummultby json.numpowby json.objkeys \
     json.objlen json.resp json.set json.strappend json.strlen json.toggle json.type keys lastsave latency lcs lindex linsert llen lmove lmpop lolwut lpop lpos lpush lpushx lrange \
+    lmovem \
     lrem lset ltrim memory mget migrate module monitor move mset msetex msetnx multi object persist pexpire pexpireat \
     pexpiretime pfadd pfcount pfdebug pfmerge pfselftest ping psetex psubscribe psync pttl publish pubsub punsubscribe \
     quit randomkey readonly readwrite rename renamenx replconf replicaof reset restore restore-asking role rpop \

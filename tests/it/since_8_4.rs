@@ -1,6 +1,8 @@
 //! Commands and options that Redis has since a version after 8.4. The expected replies are those of the pages of their
 //! commands.
 
+mod lists;
+
 use crate::harness::{Dice, TestServer};
 
 const SYNTAX: &str = "-ERR syntax error";

@@ -32,7 +32,7 @@ pub(super) fn read_end(args: &mut Args<'_>) -> Result<ListEnd> {
 }
 
 /// Returns the event of adding elements at an end.
-fn pushed(at: ListEnd) -> &'static Event {
+pub(super) fn pushed(at: ListEnd) -> &'static Event {
     if at == ListEnd::Head { LPUSH } else { RPUSH }
 }
 
@@ -44,6 +44,11 @@ pub(super) fn popped(at: ListEnd) -> &'static Event {
 /// Returns the command that removes elements from an end.
 pub(super) fn pop_command(at: ListEnd) -> &'static [u8] {
     if at == ListEnd::Head { b"LPOP" } else { b"RPOP" }
+}
+
+/// Returns the command that adds elements at an end.
+pub(super) fn push_command(at: ListEnd) -> &'static [u8] {
+    if at == ListEnd::Head { b"LPUSH" } else { b"RPUSH" }
 }
 
 /// Returns the word for an end.
@@ -218,15 +223,8 @@ pub(super) fn move_element(
 
 /// Moves the element at one end of a list, whose text is given, to the other end or to the same.
 fn rotate(call: &mut Call<'_>, key: Key<'_>, (from, to): (ListEnd, ListEnd), text: &[u8]) -> Result<()> {
-    const EVENTS: [&Event; 4] = [
-        &Event::one(Classes::LIST, "lpush").then(Classes::LIST, "lpop"),
-        &Event::one(Classes::LIST, "lpush").then(Classes::LIST, "rpop"),
-        &Event::one(Classes::LIST, "rpush").then(Classes::LIST, "lpop"),
-        &Event::one(Classes::LIST, "rpush").then(Classes::LIST, "rpop"),
-    ];
-    let event = EVENTS[usize::from(to == ListEnd::Tail) * 2 + usize::from(from == ListEnd::Tail)];
     let limit = node_limit(call);
-    let mut list = call.view.edit::<List>(key, event)?;
+    let mut list = call.view.edit::<List>(key, rotation(from, to))?;
     let text = std::iter::once(text);
     // The operations are in the order in which the list does not change its encoding in between.
     if matches!(list.value(), ListRef::Packed(_)) {
@@ -237,6 +235,17 @@ fn rotate(call: &mut Call<'_>, key: Key<'_>, (from, to): (ListEnd, ListEnd), tex
         list.change_uncounted().pop(from, limit, |_| {});
     }
     Ok(())
+}
+
+/// Returns the events of moving elements from one end of a list to the other, or to the same.
+pub(super) fn rotation(from: ListEnd, to: ListEnd) -> &'static Event {
+    const EVENTS: [&Event; 4] = [
+        &Event::one(Classes::LIST, "lpush").then(Classes::LIST, "lpop"),
+        &Event::one(Classes::LIST, "lpush").then(Classes::LIST, "rpop"),
+        &Event::one(Classes::LIST, "rpush").then(Classes::LIST, "lpop"),
+        &Event::one(Classes::LIST, "rpush").then(Classes::LIST, "rpop"),
+    ];
+    EVENTS[usize::from(to == ListEnd::Tail) * 2 + usize::from(from == ListEnd::Tail)]
 }
 
 /// Returns the limits of a list's nodes, by the settings and DEBUG.

@@ -1,18 +1,19 @@
 //! The commands on lists.
 //!
-//! [`ends`] has the commands that add and remove at the ends, [`blocking`] their blocking forms, [`inside`] those that
-//! read and change by index or by value.
+//! [`ends`] has the commands that add and remove at the ends, [`blocking`] their blocking forms, [`many`] those that move
+//! several elements, [`inside`] those that read and change by index or by value.
 //!
 //! Invariant: checks are made in Redis' order, so that a call with two errors gets the same error as in Redis.
 
 mod blocking;
 mod ends;
 mod inside;
+mod many;
 
 use crate::dispatch::Command;
 use crate::spec::{
     ACCESS, Arg, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, READ, RO, RW, UPDATE, WRITE,
-    double, integer, key, one_of, string, token,
+    block, double, integer, key, one_of, string, token,
 };
 
 pub(crate) use ends::node_limit;
@@ -20,12 +21,14 @@ pub(crate) use ends::node_limit;
 use blocking::{blmove, blmpop, blpop, brpop, brpoplpush};
 use ends::{lmove, lmpop, lpop, lpush, lpushx, rpop, rpoplpush, rpush, rpushx};
 use inside::{lindex, linsert, llen, lpos, lrange, lrem, lset, ltrim};
+use many::{blmovem, lmovem};
 
 const PUSH_COST: &str = "O(1) for each element added, so O(N) to add N elements when the command is called with \
 multiple arguments.";
 const POP_COST: &str = "O(N) where N is the number of elements returned";
 const KEYS_COST: &str = "O(N) where N is the number of provided keys.";
 const MPOP_COST: &str = "O(N+M) where N is the number of provided keys and M is the number of elements returned.";
+const MOVE_COST: &str = "O(N) where N is the number of elements moved.";
 const RANGE_COST: &str = "O(S+N) where S is the distance of start offset from HEAD for small lists, from nearest end \
 (HEAD or TAIL) for large lists; and N is the number of elements in the specified range.";
 const INDEX_COST: &str = "O(N) where N is the number of elements to traverse to get to the element at index. This makes \
@@ -42,6 +45,15 @@ elements near the head or the tail of the list, or when the MAXLEN option is pro
 time.";
 
 const SIDES: &[Arg] = &[token("left", "LEFT"), token("right", "RIGHT")];
+/// The number of elements to be moved and their order.
+const HOW_MANY: Arg = block(
+    "how-many",
+    &[
+        one_of("selector", &[integer("count").token("COUNT"), integer("exactly").token("EXACTLY")]),
+        one_of("ordering", &[token("obo", "OBO"), token("bulk", "BULK")]),
+    ],
+)
+.optional();
 const KEYS: Arg = key("key", RW | ACCESS | DELETE).multiple();
 const COUNT: Arg = integer("count").token("COUNT").optional();
 
@@ -57,6 +69,17 @@ pub(crate) const COMMANDS: &[Command] = &[
             double("timeout"),
         ])
         .docs("6.2.0", "O(1)", "Moves an element from one list to another and returns it, or waits for one."),
+    Command::new("BLMOVEM", blmovem, WRITE | DENY_OOM | BLOCKING, Group::List)
+        .effect(Effect::Given)
+        .args(&[
+            key("source", RW | ACCESS | DELETE),
+            key("destination", RW | INSERT),
+            one_of("wherefrom", SIDES),
+            one_of("whereto", SIDES),
+            double("timeout"),
+            HOW_MANY,
+        ])
+        .docs("8.10.0", MOVE_COST, "Moves several elements from one list to another, or waits for them."),
     Command::new("BLMPOP", blmpop, WRITE | BLOCKING | MOVABLE_KEYS, Group::List)
         .effect(Effect::Given)
         .args(&[double("timeout"), integer("numkeys"), KEYS, one_of("where", SIDES), COUNT])
@@ -96,6 +119,16 @@ pub(crate) const COMMANDS: &[Command] = &[
             one_of("whereto", SIDES),
         ])
         .docs("6.2.0", "O(1)", "Moves an element from one list to another and returns it."),
+    Command::new("LMOVEM", lmovem, WRITE | DENY_OOM, Group::List)
+        .effect(Effect::Given)
+        .args(&[
+            key("source", RW | ACCESS | DELETE),
+            key("destination", RW | INSERT),
+            one_of("wherefrom", SIDES),
+            one_of("whereto", SIDES),
+            HOW_MANY,
+        ])
+        .docs("8.10.0", MOVE_COST, "Moves several elements from one list to another and returns them."),
     Command::new("LMPOP", lmpop, WRITE | MOVABLE_KEYS, Group::List)
         .effect(Effect::Given)
         .args(&[integer("numkeys"), KEYS, one_of("where", SIDES), COUNT])

@@ -97,6 +97,8 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("json.toggle", "existence", "of RedisJSON, which Redis contains since 8.0"),
     #[cfg(feature = "json")]
     ("json.type", "existence", "of RedisJSON, which Redis contains since 8.0"),
+    ("blmovem", "existence", "Redis has it since 8.10"),
+    ("lmovem", "existence", "Redis has it since 8.10"),
     ("lock.acquire", "existence", "of keylatch"),
     ("lock.acquiremulti", "existence", "of keylatch"),
     ("lock.fence", "existence", "of keylatch"),
@@ -211,6 +213,7 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
      "Redis has it since 8.4, Valkey since 9.1"),
     ("SUNIONCARD 1 none", "-ERR unknown command 'SUNIONCARD', with args beginning with: '1' 'none' ", ":0", "Redis has it since 8.10, and SDIFFCARD"),
     ("ZUNION 1 none AGGREGATE COUNT", "-ERR syntax error", "*0", "Redis has it since 8.8, and that of ZINTER and the STORE forms"),
+    ("LMOVEM none l LEFT LEFT", "-ERR unknown command 'LMOVEM', with args beginning with: 'none' 'l' 'LEFT' 'LEFT' ", "*0", "Redis has it since 8.10, and BLMOVEM"),
     ("INCREX n BYINT 5 UBOUND 3", "-ERR unknown command 'INCREX', with args beginning with: 'n' 'BYINT' '5' 'UBOUND' '3' ",
      "*2 :0 :0", "Redis has it since 8.8, Valkey since 9.2"),
     ("CLIENT CAPA redirect", "-ERR unknown subcommand 'CAPA'. Try CLIENT HELP.", "+OK", "Valkey has it since 8.0"),

@@ -71,6 +71,13 @@ fn a_redis_server_has_what_commands_that_it_does_not_know_have_written() {
         ("INCREX n BYINT 5", "*2 :5 :5"),
         ("DELEX n IFEQ 5", ":1"),
         ("MSETEX 2 k 1 l 2 PX 100000", ":1"),
+        ("RPUSH list 1 2 3 4 5 6", ":6"),
+        ("PEXPIRE list 100000", ":1"),
+        ("LMOVEM list moved LEFT LEFT COUNT 2 BULK", "*2 $1 1 $1 2"),
+        ("LMOVEM list list RIGHT RIGHT COUNT 9 OBO", "*4 $1 6 $1 5 $1 4 $1 3"),
+        ("LMOVEM list list LEFT RIGHT COUNT 4 OBO", "*4 $1 6 $1 5 $1 4 $1 3"),
+        ("LMOVEM list list RIGHT LEFT EXACTLY 3 BULK", "*3 $1 5 $1 4 $1 3"),
+        ("LMOVEM moved other RIGHT RIGHT COUNT 2 OBO", "*2 $1 2 $1 1"),
     ]);
     #[cfg(feature = "lua")]
     client.expect(&[("EVAL return(redis.call('zunionstore',KEYS[1],1,KEYS[2],'AGGREGATE','COUNT')) 2 s many", ":500")]);
