@@ -2,6 +2,7 @@
 //! commands.
 
 mod lists;
+mod reading;
 
 use crate::harness::{Dice, TestServer};
 

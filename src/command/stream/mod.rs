@@ -5,6 +5,7 @@
 
 pub(crate) mod ack;
 pub(crate) mod add;
+mod budget;
 pub(crate) mod claim;
 pub(crate) mod delete;
 pub(crate) mod group;

@@ -6,7 +6,7 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Reply;
 use crate::spec::{ACCESS, Group, READ, RO, integer, key, string};
-use crate::store::{EntryWalk, Lookup, Stream};
+use crate::store::{Lookup, Stream, StreamEntry};
 
 const RANGE_COST: &str = "O(N) with N being the number of elements being returned. If N is constant (e.g. always asking \
 for the first 10 elements with COUNT), you can consider it O(1).";
@@ -57,7 +57,7 @@ fn range(call: &mut Call<'_>, is_reverse: bool) -> Result<()> {
 }
 
 /// Writes an array of at most `max_count` entries.
-pub(super) fn reply_entries(reply: &mut Reply<'_>, walk: EntryWalk<'_>, max_count: usize) {
+pub(super) fn reply_entries<'e>(reply: &mut Reply<'_>, walk: impl Iterator<Item = StreamEntry<'e>>, max_count: usize) {
     let (start, mut count) = (reply.mark(), 0);
     for entry in walk.take(max_count) {
         reply_entry(reply, entry);

@@ -7,6 +7,7 @@ use std::ops::Bound::{Included, Unbounded};
 use smallvec::SmallVec;
 
 use crate::client::registry::AwaitedGroup;
+use crate::command::stream::budget::Budget;
 use crate::command::stream::{CONSUMER_CREATED, GroupLog, ids, no_group, reply_content, reply_entry, reply_id};
 use crate::command::timeout::read_timeout;
 use crate::dispatch::BlockedRetry;
@@ -30,18 +31,25 @@ blocks, XADD will pay the O(N) time in order to serve the N clients blocked on t
 
 const STREAMS: Arg = block("streams", &[key("key", RO | ACCESS).multiple(), string("id").multiple()]).token("STREAMS");
 
+const COUNT: Arg = integer("count").token("COUNT").optional();
+const MAX_COUNT: Arg = integer("maxcount").token("MAXCOUNT").optional().since("8.10.0");
+const MAX_SIZE: Arg = integer("maxsize").token("MAXSIZE").optional().since("8.10.0");
+const BLOCK: Arg = integer("milliseconds").token("BLOCK").optional();
+
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("XREAD", xread, READ | BLOCKING | MOVABLE_KEYS, Family::Stream)
-        .args(&[integer("count").token("COUNT").optional(), integer("milliseconds").token("BLOCK").optional(), STREAMS])
+        .args(&[COUNT, MAX_COUNT, MAX_SIZE, BLOCK, STREAMS])
         .key_search(keys)
         .docs("5.0.0", READ_COST, "Returns entries with larger IDs than given ones, or waits for some."),
     Command::new("XREADGROUP", xreadgroup, WRITE | BLOCKING | MOVABLE_KEYS, Family::Stream)
         .effect(Effect::Given)
         .args(&[
             block("group_consumer", &[string("group"), string("consumer")]).token("GROUP"),
-            integer("count").token("COUNT").optional(),
-            integer("milliseconds").token("BLOCK").optional(),
+            COUNT,
+            MAX_COUNT,
+            MAX_SIZE,
+            BLOCK,
             integer("min-idle-time").token("CLAIM").optional().since("8.4.0"),
             token("noack", "NOACK").optional(),
             STREAMS,
@@ -55,7 +63,7 @@ fn option_args(word: &[u8]) -> Option<usize> {
     match word {
         _ if is_word(word, "NOACK") => Some(0),
         _ if is_word(word, "GROUP") => Some(2),
-        _ if ["COUNT", "BLOCK", "CLAIM"].iter().any(|option| is_word(word, option)) => Some(1),
+        _ if ["COUNT", "MAXCOUNT", "MAXSIZE", "BLOCK", "CLAIM"].iter().any(|option| is_word(word, option)) => Some(1),
         _ => None,
     }
 }
@@ -90,10 +98,18 @@ struct Options<'a> {
     until_ms: Option<u64>,
     /// The maximum number of entries of each stream.
     max_count: usize,
+    /// The maximum number of entries, and of bytes, of all streams together.
+    max_in_all: (Option<usize>, Option<usize>),
     group: Option<(&'a [u8], &'a [u8])>,
     is_acknowledged: bool,
     /// The time for which an entry must have been pending to be claimed.
     claimed_idle: Option<i64>,
+}
+
+impl Options<'_> {
+    fn budget(&self) -> Budget {
+        Budget::new(self.max_in_all.0, self.max_in_all.1)
+    }
 }
 
 /// The streams of a request, each with its start.
@@ -103,7 +119,11 @@ fn xread(call: &mut Call<'_>) -> Result<()> {
     let options = read_options(call, false)?;
     let sources = read_sources(call, &options)?;
     let (mark, mut served, is_retry) = (call.reply.mark(), 0, call.is_retry());
+    let mut budget = options.budget();
     for (key, from) in &sources {
+        if budget.is_spent() {
+            break;
+        }
         let From::Id(after) = *from else { continue };
         let stream = match call.view.get::<Stream>(*key, Lookup::READ) {
             Err(WrongType) if is_retry => None,
@@ -113,9 +133,14 @@ fn xread(call: &mut Call<'_>) -> Result<()> {
         let Some(start) = after.next().filter(|start| stream.last_entry().is_some_and(|last| last >= *start)) else {
             continue;
         };
-        served += 1;
-        begin(&mut call.reply, *key);
-        super::range::reply_entries(&mut call.reply, stream.range(start, StreamId::MAX), options.max_count);
+        budget.begin(key.bytes);
+        let walk = stream.range(start, StreamId::MAX).take(options.max_count);
+        let mut walk = walk.take_while(|entry| budget.admits(entry)).peekable();
+        if walk.peek().is_some() {
+            served += 1;
+            begin(&mut call.reply, *key);
+            super::range::reply_entries(&mut call.reply, walk, usize::MAX);
+        }
     }
     finish(call, &options, &sources, (mark, served))
 }
@@ -123,10 +148,13 @@ fn xread(call: &mut Call<'_>) -> Result<()> {
 fn xreadgroup(call: &mut Call<'_>) -> Result<()> {
     let options = read_options(call, true)?;
     let sources = read_sources(call, &options)?;
-    let (mark, mut served) = (call.reply.mark(), 0);
+    let (mark, mut served, mut budget) = (call.reply.mark(), 0, options.budget());
     for (key, from) in &sources {
+        if budget.is_spent() {
+            break;
+        }
         call.view.lookup(*key, Lookup::READ); // counted, as in Redis, a second time
-        served += usize::from(serve(call, *key, *from, &options)?);
+        served += usize::from(serve(call, *key, *from, &options, &mut budget)?);
     }
     finish(call, &options, &sources, (mark, served))
 }
@@ -197,8 +225,14 @@ fn read_options<'a>(call: &mut Call<'a>, is_group: bool) -> Result<Options<'a>> 
     let only = |option: &str| {
         Err(Error::other(format!("The {option} option is only supported by XREADGROUP. You called XREAD instead.")))
     };
-    let mut options =
-        Options { until_ms: None, max_count: usize::MAX, group: None, is_acknowledged: false, claimed_idle: None };
+    let mut options = Options {
+        until_ms: None,
+        max_count: usize::MAX,
+        max_in_all: (None, None),
+        group: None,
+        is_acknowledged: false,
+        claimed_idle: None,
+    };
     loop {
         let Some(word) = call.args.next_arg() else { return Err(Error::Syntax) };
         let left = call.args.left();
@@ -207,6 +241,10 @@ fn read_options<'a>(call: &mut Call<'a>, is_group: bool) -> Result<Options<'a>> 
         } else if left > 0 && is_word(word, "COUNT") {
             let count = usize::try_from(call.args.int()?).unwrap_or(0);
             options.max_count = if count == 0 { usize::MAX } else { count };
+        } else if left > 0 && is_word(word, "MAXCOUNT") {
+            options.max_in_all.0 = Some(call.args.positive("MAXCOUNT must be a positive integer")?);
+        } else if left > 0 && is_word(word, "MAXSIZE") {
+            options.max_in_all.1 = Some(call.args.positive("MAXSIZE must be a positive integer")?);
         } else if left > 0 && is_word(word, "STREAMS") {
             break;
         } else if left > 1 && is_word(word, "GROUP") {
@@ -232,6 +270,9 @@ fn read_options<'a>(call: &mut Call<'a>, is_group: bool) -> Result<Options<'a>> 
         } else {
             return Err(Error::Syntax);
         }
+    }
+    if options.max_count != usize::MAX && options.max_in_all.0.is_some_and(|in_all| in_all < options.max_count) {
+        return Err(Error::other("MAXCOUNT must be greater than or equal to COUNT"));
     }
     if call.args.left() % 2 == 1 {
         let symbols = if is_group { "ID or '>'" } else { "ID, '+', or '$'" };
@@ -305,7 +346,7 @@ fn begin(reply: &mut Reply<'_>, key: Key<'_>) {
 }
 
 /// Delivers entries of one stream to the consumer; returns true if there are any, or its history was requested.
-fn serve(call: &mut Call<'_>, key: Key<'_>, from: From, options: &Options<'_>) -> Result<bool> {
+fn serve(call: &mut Call<'_>, key: Key<'_>, from: From, options: &Options<'_>, budget: &mut Budget) -> Result<bool> {
     let Some((group, consumer)) = options.group else { return Ok(false) };
     let now = call.now().wall_ms();
     let mut edit = call.view.edit::<Stream>(key, Event::NONE)?;
@@ -313,14 +354,11 @@ fn serve(call: &mut Call<'_>, key: Key<'_>, from: From, options: &Options<'_>) -
     let mut log = GroupLog::default();
     let Some(stream) = edit.annotate() else { return Ok(false) };
     let mut delivery =
-        Delivery { stream, group, now, max_count: options.max_count, reply: &mut call.reply, log: &mut log };
+        Delivery { stream, group, now, max_count: options.max_count, budget, reply: &mut call.reply, log: &mut log };
     delivery.admit(consumer);
+    delivery.budget.begin(key.bytes);
     let served = match from {
-        From::Id(after) => {
-            begin(delivery.reply, key);
-            delivery.history(consumer, after);
-            true
-        }
+        From::Id(after) => delivery.history(key, consumer, after),
         From::New => delivery.deliver(key, consumer, options),
     };
     let claims_oldest = log.claims_oldest(stream, group);
@@ -346,6 +384,7 @@ struct Delivery<'c, 'o> {
     group: &'c [u8],
     now: i64,
     max_count: usize,
+    budget: &'c mut Budget,
     reply: &'c mut Reply<'o>,
     log: &'c mut GroupLog,
 }
@@ -361,51 +400,59 @@ impl Delivery<'_, '_> {
     }
 
     /// Writes the entries that the consumer has not acknowledged; each counts as delivered once more. Of deleted
-    /// entries only the IDs are written.
-    fn history(&mut self, consumer: &[u8], after: StreamId) {
-        let Delivery { stream, group, now, max_count, reply, log } = self;
-        let (mark, mut count) = (reply.mark(), 0);
-        let mut delivered = Vec::new();
-        if let Some(group) = stream.group(group)
+    /// entries only the IDs are written. Returns false, without a reply, if there is no room for the first of them.
+    fn history(&mut self, key: Key<'_>, consumer: &[u8], after: StreamId) -> bool {
+        let Delivery { stream, group: name, now, max_count, budget, reply, log } = self;
+        let mut ids = Vec::new();
+        if let Some(group) = stream.group(name)
             && let Some(number) = group.find_consumer(consumer)
             && let Some(start) = after.next()
         {
-            for (id, ()) in group.consumer(number).pending.range((Included(start), Unbounded)).take(*max_count) {
-                count += 1;
-                match stream.get(*id) {
-                    Some(entry) => {
-                        reply_entry(reply, entry);
-                        let times = group.pending().get(id).map_or(0, |pending| pending.count);
-                        let pending =
-                            PendingEntry { time: *now, count: PendingEntry::next_count(times), consumer: number };
-                        delivered.push((*id, pending));
-                    }
-                    None => {
-                        reply.array(2);
-                        reply_id(reply, *id);
-                        reply.null_array();
-                    }
-                }
-            }
+            let own = group.consumer(number).pending.range((Included(start), Unbounded)).take(*max_count);
+            ids.extend(own.map(|(id, ())| (*id, number)).take_while(|(id, _)| match stream.get(*id) {
+                Some(entry) => budget.admits(&entry),
+                None => budget.admits_id(*id),
+            }));
         }
-        reply.announce_at(mark, |reply| reply.array(count));
-        if let Some(mut group) = stream.group_mut(group) {
-            delivered.iter().for_each(|(id, pending)| group.assign(*id, *pending));
+        if ids.is_empty() && budget.is_spent() {
+            return false;
         }
-        log.claimed = delivered;
+        begin(reply, key);
+        reply.array(ids.len());
+        for (id, consumer) in ids {
+            let Some(entry) = stream.get(id) else {
+                reply.array(2);
+                reply_id(reply, id);
+                reply.null_array();
+                continue;
+            };
+            reply_entry(reply, entry);
+            let times =
+                stream.group(name).and_then(|group| group.pending().get(&id)).map_or(0, |pending| pending.count);
+            log.claimed.push((id, PendingEntry { time: *now, count: PendingEntry::next_count(times), consumer }));
+        }
+        if let Some(mut group) = stream.group_mut(name) {
+            log.claimed.iter().for_each(|(id, pending)| group.assign(*id, *pending));
+        }
+        true
     }
 
     /// Delivers entries that were pending for long enough, and then new ones.
     fn deliver(&mut self, key: Key<'_>, consumer: &[u8], options: &Options<'_>) -> bool {
-        let old = options.claimed_idle.map_or_else(Vec::new, |idle| self.idle_entries(idle));
+        let mut old = options.claimed_idle.map_or_else(Vec::new, |idle| self.idle_entries(idle));
         let Some(number) = self.stream.group(self.group).and_then(|group| group.find_consumer(consumer)) else {
             return false;
         };
-        let Delivery { stream, group: name, now, max_count, reply, log } = self;
+        let Delivery { stream, group: name, now, max_count, budget, reply, log } = self;
         let Some(group) = stream.group(name) else { return false };
         let (mut last, mut read) = (group.last, group.read);
         let has_new = stream.last() > last && stream.last_entry().is_some_and(|top| top > last);
-        if old.is_empty() && !has_new {
+        let admitted = old.iter().take_while(|(id, _)| stream.get(*id).is_some_and(|entry| budget.admits(&entry)));
+        old.truncate(admitted.count());
+        let start = last.next().filter(|_| has_new).unwrap_or(StreamId::MAX);
+        let new = stream.range(start, StreamId::MAX).take(if has_new { *max_count - old.len() } else { 0 });
+        let mut new = new.take_while(|entry| budget.admits(entry)).peekable();
+        if old.is_empty() && new.peek().is_none() {
             return false;
         }
         begin(reply, key);
@@ -429,16 +476,14 @@ impl Delivery<'_, '_> {
             ));
         }
         let mut count = delivered.len();
-        if let Some(start) = last.next().filter(|_| has_new) {
-            for entry in stream.range(start, StreamId::MAX).take(*max_count - count) {
-                let id = entry.id;
-                write(entry, (0, 0));
-                read = stream.read_after((last, read), id);
-                last = id;
-                count += 1;
-                if !options.is_acknowledged {
-                    delivered.push((id, PendingEntry { time: *now, count: 1, consumer: number }));
-                }
+        for entry in new {
+            let id = entry.id;
+            write(entry, (0, 0));
+            read = stream.read_after((last, read), id);
+            last = id;
+            count += 1;
+            if !options.is_acknowledged {
+                delivered.push((id, PendingEntry { time: *now, count: 1, consumer: number }));
             }
         }
         reply.announce_at(mark, |reply| reply.array(count));
