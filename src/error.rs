@@ -195,8 +195,8 @@ pub enum Error {
     NoGroup(Vec<u8>),
     /// XGROUP CREATE would overwrite a group.
     BusyGroup,
-    /// XCLAIM with an unknown option; holds it.
-    ClaimOption(Vec<u8>),
+    /// XCLAIM or XNACK with an unknown option; holds the command and the option.
+    StreamOption(&'static str, Vec<u8>),
     /// A script failed or does not compile; holds the whole line.
     Script(Vec<u8>),
     /// The values are too large for the table of LCS.
@@ -312,7 +312,9 @@ impl Error {
             Error::NoSuchUser(name) => quoting("ERR No such user '", name, "'"),
             Error::UnknownClientType(word) => quoting("ERR Unknown client type '", word, "'"),
             Error::NoGroup(sentence) => quoting("NOGROUP ", sentence, ""),
-            Error::ClaimOption(word) => quoting("ERR Unrecognized XCLAIM option '", until_nul(word), "'"),
+            Error::StreamOption(command, word) => {
+                quoting(&format!("ERR Unrecognized {command} option '"), until_nul(word), "'")
+            }
             Error::Script(line) | Error::Injected(line) => line.clone(),
             Error::Line(line) => line.as_bytes().to_vec(),
             Error::TargetRefused(text) => quoting("ERR Target instance replied with error: ", text, ""),

@@ -69,6 +69,7 @@ pub const FAMILIES: &[&[Command]] = &[
     stream::ack::COMMANDS,
     stream::claim::COMMANDS,
     stream::info::COMMANDS,
+    stream::nack::COMMANDS,
     geo::COMMANDS,
     #[cfg(feature = "json")]
     json::COMMANDS,

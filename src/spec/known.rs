@@ -23,7 +23,7 @@ const COMMANDS: &str = "\
     spublish srandmember srem sscan ssubscribe strlen subscribe substr sunion sunioncard sunionstore sunsubscribe swapdb sync \
     time touch ttl type unlink unsubscribe unwatch vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember \
     vrange vrem vsetattr vsim wait waitaof watch xack xackdel xadd xautoclaim xclaim xdel xdelex xgroup xinfo xlen \
-    xpending xrange xread xreadgroup xrevrange xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter \
+    xnack xpending xrange xread xreadgroup xrevrange xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter \
     zintercard zinterstore zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore \
     zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore \
     zrevrank zscan zscore zunion zunionstore \

@@ -9,7 +9,8 @@
 //!         pending: ID as 16 bytes
 //! ```
 //!
-//! Each list is preceded by its length. The oldest form lacks the first and the largest deleted ID and the counts of
+//! Each list is preceded by its length. A pending entry without a consumer is one of the consumer with the empty name, with
+//! the time 0: Redis before 8.8 can read it, and shows it as 8.8 does. The oldest form lacks the first and the largest deleted ID and the counts of
 //! entries added and read, the next one the time active.
 
 use crate::memory::marked::MarkedBytes;
@@ -23,6 +24,9 @@ use crate::store::{
 };
 use crate::types::options::{ValueOptions, ValueTarget};
 use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
+
+/// The name of the consumer, created at the time 0, as whose an entry without a consumer is written, with the time 0.
+const NOBODY: &[u8] = b"";
 
 const CHUNKS: PayloadPart = Repeat(&[Str, Str]);
 /// The pending entries of a group.
@@ -132,18 +136,29 @@ fn end(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: ValueOptio
         write_length(out, group.pending().len());
         for (id, pending) in group.pending() {
             out.extend_from_slice(&id.to_bytes());
-            out.extend_from_slice(&pending.time.to_le_bytes());
+            out.extend_from_slice(&pending.delivery_time().to_le_bytes());
             write_length(out, pending.count as usize);
         }
-        write_length(out, group.consumer_count());
+        let disowned: Vec<StreamId> = group.disowned().map(|(id, _)| id).collect();
+        let is_added = !disowned.is_empty() && group.find_consumer(NOBODY).is_none();
+        write_length(out, group.consumer_count() + usize::from(is_added));
+        let mut write =
+            |name: &[u8], [seen, active]: [i64; 2], own: &mut dyn Iterator<Item = StreamId>, count: usize| {
+                write_string(out, name, options.compression);
+                out.extend_from_slice(&seen.to_le_bytes());
+                if of == kind::STREAM_LISTPACKS_3 {
+                    out.extend_from_slice(&active.to_le_bytes());
+                }
+                write_length(out, count);
+                own.for_each(|id| out.extend_from_slice(&id.to_bytes()));
+            };
+        if is_added {
+            write(NOBODY, [0, 0], &mut disowned.iter().copied(), disowned.len());
+        }
         for consumer in group.consumers() {
-            write_string(out, &consumer.name, options.compression);
-            out.extend_from_slice(&consumer.seen.to_le_bytes());
-            if of == kind::STREAM_LISTPACKS_3 {
-                out.extend_from_slice(&consumer.active.to_le_bytes());
-            }
-            write_length(out, consumer.pending.len());
-            consumer.pending.keys().for_each(|id| out.extend_from_slice(&id.to_bytes()));
+            let more: &[StreamId] = if *consumer.name == *NOBODY { &disowned } else { &[] };
+            let mut own = consumer.pending.keys().chain(more).copied();
+            write(&consumer.name, [consumer.seen, consumer.active], &mut own, consumer.pending.len() + more.len());
         }
     }
 }
@@ -240,8 +255,12 @@ fn read_group(of: u8, reader: &mut Reader<'_>, stream: &BigStream, options: Valu
         }
         group.consumer_mut(number).active = active;
         read_pending(reader, &mut group, number, &mut pending)?;
+        let consumer = group.consumer(number);
+        if *consumer.name == *NOBODY && consumer.seen == 0 && consumer.pending.is_empty() {
+            group.delete_consumer(NOBODY);
+        }
     }
-    // Every entry is pending for a consumer.
+    // Every entry is pending for a consumer, if only for nobody.
     pending.is_empty().then_some(group)
 }
 
@@ -255,7 +274,11 @@ fn read_pending(
     for _ in 0..reader.length()? {
         let id = StreamId::from_bytes(reader.array()?);
         let (time, count) = pending.remove(&id)?;
-        group.assign(id, PendingEntry { time, count, consumer });
+        if time == 0 && *group.consumer(consumer).name == *NOBODY {
+            group.disown(id, count);
+        } else {
+            group.assign(id, PendingEntry { time, count, consumer: Some(consumer) });
+        }
     }
     Some(())
 }
@@ -302,17 +325,21 @@ fn end_commands(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
 
 /// Appends the consumers of a group, and their pending entries.
 fn write_consumers(out: &mut Vec<u8>, key: &[u8], group_name: &[u8], group: &ConsumerGroup) {
+    let claim = |out: &mut Vec<u8>, name: &[u8], id: StreamId, pending: &PendingEntry| {
+        let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let (time, count) = (time.format(pending.delivery_time()).as_bytes(), count.format(pending.count).as_bytes());
+        let mut claim: Vec<&[u8]> = vec![b"XCLAIM", key, group_name, name, b"0"];
+        let id = id.text();
+        claim.extend([&id[..], b"TIME", time, b"RETRYCOUNT", count, b"JUSTID", b"FORCE"]);
+        write_command(out, &claim);
+    };
     for consumer in group.consumers() {
         let name = &consumer.name;
         write_command(out, &[b"XGROUP", b"CREATECONSUMER", key, group_name, name]);
         for id in consumer.pending.keys() {
             let Some(pending) = group.pending().get(id) else { continue };
-            let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
-            let (time, count) = (time.format(pending.time).as_bytes(), count.format(pending.count).as_bytes());
-            let mut claim: Vec<&[u8]> = vec![b"XCLAIM", key, group_name, name, b"0"];
-            let id = id.text();
-            claim.extend([&id[..], b"TIME", time, b"RETRYCOUNT", count, b"JUSTID", b"FORCE"]);
-            write_command(out, &claim);
+            claim(out, name, *id, pending);
         }
     }
+    group.disowned().for_each(|(id, pending)| claim(out, NOBODY, id, pending));
 }

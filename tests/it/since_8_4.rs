@@ -2,6 +2,7 @@
 //! commands.
 
 mod lists;
+mod nack;
 mod reading;
 
 use crate::harness::{Dice, TestServer};

@@ -139,8 +139,8 @@ fn details(reply: &mut Reply<'_>, group: &ConsumerGroup, filters: &Filters<'_>, 
         written += 1;
         reply.array(4);
         reply_id(reply, id);
-        reply.bulk(&group.consumer(pending.consumer).name);
-        reply.int(idle.max(0));
+        reply.bulk(group.owner(pending));
+        reply.int(if pending.consumer.is_some() { idle.max(0) } else { -1 });
         reply.int(pending.count as i64);
         true
     };

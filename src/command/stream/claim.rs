@@ -109,7 +109,7 @@ fn claim(
             return Claimed::No;
         }
         Some(pending) => pending,
-        None if terms.is_forced => PendingEntry { time: terms.now, count: 1, consumer },
+        None if terms.is_forced => PendingEntry { time: terms.now, count: 1, consumer: Some(consumer) },
         None => return Claimed::No,
     };
     let count = match terms.retry_count {
@@ -122,12 +122,33 @@ fn claim(
     } else {
         reply_entry(reply, entry)
     }
-    let taken = PendingEntry { time: terms.time, count, consumer };
+    let taken = PendingEntry { time: terms.time, count, consumer: Some(consumer) };
     if let Some(mut group) = stream.group_mut(names.group) {
         group.assign(id, taken);
         group.consumer_mut(consumer).active = terms.now;
     }
     Claimed::Taken(taken)
+}
+
+/// Makes an entry pending for no consumer. Of an entry that is not pending, this is done only with `is_forced`, if the
+/// stream has it. Passes the number of deliveries to `count`, and returns the new one.
+pub(super) fn disown(
+    stream: &mut BigStream,
+    group: &[u8],
+    id: StreamId,
+    is_forced: bool,
+    count: impl FnOnce(u64) -> u64,
+) -> Option<u64> {
+    let exists = is_forced && stream.get(id).is_some();
+    let mut group = stream.group_mut(group)?;
+    let before = match group.pending().get(&id) {
+        Some(pending) => pending.count,
+        None if exists => 0,
+        None => return None,
+    };
+    let count = count(before).min(BigStream::COUNT_MAX);
+    group.disown(id, count);
+    Some(count)
 }
 
 /// Returns the number of the consumer that claims, and true if it was created.
@@ -176,7 +197,7 @@ fn read_claim_options(call: &mut Call<'_>, first: Option<&[u8]>, now: i64) -> Re
         } else if has_more && is_word(word, "LASTID") {
             options.last = ids::parse(call.args.bytes()?)?;
         } else {
-            return Err(Error::ClaimOption(word.to_vec()));
+            return Err(Error::StreamOption("XCLAIM", word.to_vec()));
         }
         next = call.args.next_arg();
     }
@@ -204,6 +225,8 @@ fn xclaim(call: &mut Call<'_>) -> Result<()> {
     let time = time.filter(|time| (0..=end).contains(time)).unwrap_or(now);
     let retry_count = u64::try_from(retry_count).ok();
     let terms = Terms { now, idle_min, time, retry_count, is_forced, ids_only };
+    // The form in which entries without a consumer are logged.
+    let is_disowned = names.consumer.is_empty() && time == 0;
 
     let mut edit = call.view.edit::<Stream>(key, Event::NONE)?;
     edit.keep_quiet();
@@ -217,7 +240,13 @@ fn xclaim(call: &mut Call<'_>) -> Result<()> {
             log.moved = Some((last, group.read));
             changes += 1;
         }
-        if let Some((consumer, is_new)) = admit(stream, names, now) {
+        if is_disowned {
+            let count = |before: u64| retry_count.unwrap_or(before);
+            let disowned = |id| Some((id, disown(stream, names.group, id, is_forced, count)?));
+            log.disowned.extend(wanted.into_iter().filter_map(disowned));
+            log.disowned.iter().for_each(|(id, _)| reply_id(&mut call.reply, *id));
+            written = log.disowned.len();
+        } else if let Some((consumer, is_new)) = admit(stream, names, now) {
             log.created_consumer = is_new;
             for id in wanted {
                 match claim(&mut call.reply, stream, names, consumer, id, &terms) {
@@ -235,7 +264,7 @@ fn xclaim(call: &mut Call<'_>) -> Result<()> {
     if claims_oldest {
         edit.wake_blocked();
     }
-    let moved = log.claimed.len() + log.released.len();
+    let moved = log.claimed.len() + log.released.len() + log.disowned.len();
     // A new position is counted only if nothing was claimed, because the claims imply it.
     edit.count_more(if moved > 0 { moved } else { changes } + usize::from(log.created_consumer));
     drop(edit);

@@ -87,19 +87,23 @@ fn details(reply: &mut Reply<'_>, stream: &BigStream, max_count: usize) {
     reply.bulk(b"groups");
     reply.array(stream.group_count());
     for (name, group) in stream.groups() {
-        reply.map(7);
+        let disowned = group.disowned_count();
+        reply.map(7 + usize::from(disowned > 0));
         reply.bulk(b"name");
         reply.bulk(name);
         id(reply, "last-delivered-id", group.last);
         progress(reply, stream, group);
         number(reply, "pel-count", group.pending().len());
+        if disowned > 0 {
+            number(reply, "nacked-count", disowned);
+        }
         reply.bulk(b"pending");
         reply.array(group.pending().len().min(max_count));
         for (entry, pending) in group.pending().iter().take(max_count) {
             reply.array(4);
             reply_id(reply, *entry);
-            reply.bulk(&group.consumer(pending.consumer).name);
-            reply.int(pending.time);
+            reply.bulk(group.owner(pending));
+            reply.int(pending.delivery_time());
             reply.int(pending.count as i64);
         }
         reply.bulk(b"consumers");

@@ -11,6 +11,7 @@ pub(crate) mod delete;
 pub(crate) mod group;
 mod ids;
 pub(crate) mod info;
+pub(crate) mod nack;
 pub(crate) mod range;
 pub(crate) mod read;
 
@@ -66,6 +67,8 @@ struct GroupLog {
     created_consumer: bool,
     claimed: Vec<(StreamId, PendingEntry)>,
     released: Vec<StreamId>,
+    /// Entries that are pending for no consumer now, with the numbers of their deliveries.
+    disowned: Vec<(StreamId, u64)>,
     /// The position of the group after the call, if it has changed.
     moved: Option<(StreamId, Option<u64>)>,
 }
@@ -73,7 +76,11 @@ struct GroupLog {
 impl GroupLog {
     /// Returns true if nothing has changed.
     fn is_empty(&self) -> bool {
-        !self.created_consumer && self.claimed.is_empty() && self.released.is_empty() && self.moved.is_none()
+        !self.created_consumer
+            && self.claimed.is_empty()
+            && self.released.is_empty()
+            && self.disowned.is_empty()
+            && self.moved.is_none()
     }
 
     /// Returns true if a claimed entry is now the oldest delivery, so that clients that wait for entries to be pending
@@ -91,10 +98,12 @@ impl GroupLog {
         if !call.namespace.store.is_logged() {
             return;
         }
-        for (id, pending) in &self.claimed {
-            let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
-            let (time, count) = (time.format(pending.time), count.format(pending.count));
-            let (time, count) = (time.as_bytes(), count.as_bytes());
+        let claimed = self.claimed.iter().map(|(id, pending)| (consumer, *id, pending.time, pending.count));
+        // Servers before Redis 8.8 know no entries without a consumer: there, they are those of one without a name.
+        let disowned = self.disowned.iter().map(|(id, count)| (&b""[..], *id, 0, *count));
+        for (consumer, id, time, count) in claimed.chain(disowned) {
+            let (mut time_text, mut count_text) = (itoa::Buffer::new(), itoa::Buffer::new());
+            let (time, count) = (time_text.format(time).as_bytes(), count_text.format(count).as_bytes());
             let id = id.text();
             let words: [&[u8]; 12] =
                 [b"XCLAIM", key, group, consumer, b"0", &id, b"TIME", time, b"RETRYCOUNT", count, b"FORCE", b"JUSTID"];

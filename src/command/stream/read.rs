@@ -409,7 +409,7 @@ impl Delivery<'_, '_> {
             && let Some(start) = after.next()
         {
             let own = group.consumer(number).pending.range((Included(start), Unbounded)).take(*max_count);
-            ids.extend(own.map(|(id, ())| (*id, number)).take_while(|(id, _)| match stream.get(*id) {
+            ids.extend(own.map(|(id, ())| (*id, Some(number))).take_while(|(id, _)| match stream.get(*id) {
                 Some(entry) => budget.admits(&entry),
                 None => budget.admits_id(*id),
             }));
@@ -469,11 +469,9 @@ impl Delivery<'_, '_> {
         let mut delivered = Vec::new();
         for (id, pending) in old {
             let Some(entry) = stream.get(id) else { continue };
-            write(entry, (now.saturating_sub(pending.time), pending.count));
-            delivered.push((
-                id,
-                PendingEntry { time: *now, count: PendingEntry::next_count(pending.count), consumer: number },
-            ));
+            write(entry, (now.saturating_sub(pending.delivery_time()), pending.count));
+            let count = PendingEntry::next_count(pending.count);
+            delivered.push((id, PendingEntry { time: *now, count, consumer: Some(number) }));
         }
         let mut count = delivered.len();
         for entry in new {
@@ -483,7 +481,7 @@ impl Delivery<'_, '_> {
             last = id;
             count += 1;
             if !options.is_acknowledged {
-                delivered.push((id, PendingEntry { time: *now, count: 1, consumer: number }));
+                delivered.push((id, PendingEntry { time: *now, count: 1, consumer: Some(number) }));
             }
         }
         reply.announce_at(mark, |reply| reply.array(count));

@@ -86,6 +86,27 @@ fn a_redis_server_has_what_commands_that_it_does_not_know_have_written() {
 }
 
 #[test]
+fn entries_without_a_consumer_are_those_of_one_without_a_name_at_an_older_replica() {
+    let primary = Primary::start(&[]);
+    let mut client = primary.client();
+    client.expect(&[
+        ("XADD s 1-1 f v", "$3 1-1"),
+        ("XADD s 1-2 f v", "$3 1-2"),
+        ("XGROUP CREATE s g $", "+OK"),
+        ("XNACK s g FATAL IDS 1 1-1 FORCE", ":1"),
+    ]);
+    let Some(replica) = primary.synchronized_replica() else { return };
+    client.expect(&[("XNACK s g FAIL IDS 1 1-2 RETRYCOUNT 5 FORCE", ":1")]);
+    assert!(client.call("XREADGROUP GROUP g c MAXCOUNT 9 CLAIM 1 STREAMS s >").starts_with("*1 *2 $1 s *2 "));
+    client.expect(&[("XNACK s g SILENT IDS 1 1-2", ":1")]);
+    primary.assert_same(&replica);
+    let shown = replica.client().call("XPENDING s g - + 9");
+    let expected = ["*2 *4 $3 1-1 $1 c :", ":9223372036854775807 *4 $3 1-2 $0  :"];
+    assert!(shown.starts_with(expected[0]) && shown.contains(expected[1]) && shown.ends_with(":5"), "{shown}");
+    assert_eq!((replica.info("unexpected_error_replies"), primary.info("sync_full")), ("0".into(), "1".into()));
+}
+
+#[test]
 fn transactions_scripts_expiry_and_served_clients_come_in_the_order_of_execution() {
     let primary = Primary::start(&[]);
     let Some(replica) = primary.synchronized_replica() else { return };

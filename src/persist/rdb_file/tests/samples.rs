@@ -77,7 +77,7 @@ fn stream(count: u64, active: i64, limits: ValueLimits) -> BigStream {
     let (consumer, _) = group.create_consumer(b"alice", 5);
     group.consumer_mut(consumer).active = active;
     if count > 0 {
-        group.assign(StreamId::new(1, 1), PendingEntry { time: 1_700_000_000_000, count: 3, consumer });
+        group.assign(StreamId::new(1, 1), PendingEntry { time: 1_700_000_000_000, count: 3, consumer: Some(consumer) });
     }
     stream.add_group(b"group", group);
     stream.add_group(b"other", ConsumerGroup::new(StreamId::MIN, None));

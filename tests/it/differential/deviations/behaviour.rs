@@ -101,6 +101,8 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["dump"]), "compression", "sometimes finds one more repetition, by chance", "always the same bytes", "deterministic"),
 
     // Streams
+    (Commands(&["xnack"]), "dumps, files, the log and replicas", "8.8: entries without a consumer have a format of their own", "they are those of a consumer with an empty name, delivered at the time 0", "older servers can read them, and show them as 8.8 does"),
+    (Commands(&["xinfo|stream"]), "`nacked-count` of a group", "8.8: is always there", "is there if it is not 0", "the reply is that of 8.4"),
     (Commands(&["xinfo|consumers", "xinfo|stream"]), "consumers", "without `inactive` and `active-time`", "with them", "as Redis 7.2"),
     (Commands(&["xinfo|groups", "xinfo|stream"]), "`lag` and `entries-read` after deletions", "may be wrong", "unknown until they are certain", "as Redis 8.0"),
     (Commands(&["xgroup|create", "xgroup|setid"]), "`ENTRIESREAD` above the number of entries added", "is kept", "counts as that number", "as Redis 8.2"),

@@ -29,6 +29,8 @@ pub(crate) struct ConsumerGroup {
     consumers: Vec<Option<Consumer>>,
     /// Numbers without a consumer.
     free: Vec<ConsumerNumber>,
+    /// Number of times that an entry was left without a consumer.
+    disowned: i64,
     /// Bytes of the consumers' names.
     names_len: usize,
     /// Bytes allocated for the consumers' pending entries.
@@ -38,15 +40,21 @@ pub(crate) struct ConsumerGroup {
 /// An entry that was delivered and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PendingEntry {
-    /// Time of the last delivery, in wall-clock milliseconds.
+    /// Time of the last delivery, in wall-clock milliseconds; of an entry without a consumer, a number that places it
+    /// before all that have one.
     pub(crate) time: i64,
     /// Number of deliveries.
     pub(crate) count: u64,
-    /// Consumer of the last delivery.
-    pub(crate) consumer: ConsumerNumber,
+    /// Consumer of the last delivery, unless the entry was taken from it.
+    pub(crate) consumer: Option<ConsumerNumber>,
 }
 
 impl PendingEntry {
+    /// Returns the time of the last delivery; 0 for an entry without a consumer.
+    pub(crate) fn delivery_time(&self) -> i64 {
+        if self.consumer.is_some() { self.time } else { 0 }
+    }
+
     /// Returns the count of deliveries after one more.
     pub(crate) fn next_count(count: u64) -> u64 {
         count.saturating_add(1).min(COUNT_MAX)
@@ -89,7 +97,8 @@ impl ConsumerGroup {
     }
 
     /// Changes the pending entries of a consumer.
-    fn change_pending(&mut self, number: ConsumerNumber, change: impl FnOnce(&mut OrderedMap<StreamId, ()>)) {
+    fn change_pending(&mut self, number: Option<ConsumerNumber>, change: impl FnOnce(&mut OrderedMap<StreamId, ()>)) {
+        let Some(number) = number else { return };
         let pending = &mut self.consumer_mut(number).pending;
         let before = pending.memory();
         change(pending);
@@ -105,6 +114,25 @@ impl ConsumerGroup {
     /// Iterates over the pending entries in the order of their deliveries, each with its time.
     pub(crate) fn pending_by_time(&self) -> impl Iterator<Item = (i64, StreamId)> {
         self.by_time.keys().copied()
+    }
+
+    /// Iterates over the pending entries without a consumer, in the order in which they were taken from theirs.
+    pub(crate) fn disowned(&self) -> impl Iterator<Item = (StreamId, &PendingEntry)> {
+        let is_left = self.disowned_count() > 0;
+        let by_time = self.by_time.keys().take(if is_left { usize::MAX } else { 0 });
+        by_time
+            .filter_map(|(_, id)| Some((*id, self.pending.get(id)?)))
+            .filter(|(_, pending)| pending.consumer.is_none())
+    }
+
+    /// Returns the number of pending entries without a consumer.
+    pub(crate) fn disowned_count(&self) -> usize {
+        self.pending.len() - self.consumers().map(|consumer| consumer.pending.len()).sum::<usize>()
+    }
+
+    /// Returns the name of the consumer of a pending entry; empty for none.
+    pub(crate) fn owner(&self, pending: &PendingEntry) -> &[u8] {
+        pending.consumer.map_or(b"", |number| &self.consumer(number).name)
     }
 
     /// Returns the number of consumers.
@@ -165,7 +193,7 @@ impl ConsumerGroup {
         Some(consumer.pending.len())
     }
 
-    /// Makes an entry pending for a consumer, and no longer for another one.
+    /// Makes an entry pending for a consumer, or none, and no longer for another one.
     pub(crate) fn assign(&mut self, id: StreamId, pending: PendingEntry) {
         let old = self.pending.insert(id, pending);
         if let Some(old) = old {
@@ -178,6 +206,12 @@ impl ConsumerGroup {
             None => {}
         }
         self.change_pending(pending.consumer, |pending| _ = pending.insert(id, ()));
+    }
+
+    /// Makes an entry pending for no consumer, behind others for which this was done and before the rest.
+    pub(crate) fn disown(&mut self, id: StreamId, count: u64) {
+        self.disowned += 1;
+        self.assign(id, PendingEntry { time: i64::MIN.saturating_add(self.disowned), count, consumer: None });
     }
 
     /// Removes a pending entry and returns it.

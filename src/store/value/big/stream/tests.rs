@@ -197,7 +197,7 @@ fn entries_that_a_group_needs_stay_or_are_forgotten_by_it() {
     let mut group = stream.group_mut(b"g").expect("it was added");
     let (alice, is_new) = group.create_consumer(b"alice", 5);
     assert!(is_new && group.create_consumer(b"alice", 6) == (alice, false));
-    [2, 4].iter().for_each(|ms| group.assign(id(*ms), PendingEntry { time: 7, count: 1, consumer: alice }));
+    [2, 4].iter().for_each(|ms| group.assign(id(*ms), PendingEntry { time: 7, count: 1, consumer: Some(alice) }));
     drop(group);
     let trim = |max_len, references| Trim { bound: Bound::Len(max_len), is_approximate: false, limit: 0, references };
     assert_eq!(stream.trim(&trim(0, References::Acknowledged)).deleted, 4);
@@ -215,10 +215,10 @@ fn a_pending_entry_has_one_consumer_and_leaves_with_it() {
     let empty = stream.memory();
     let mut group = stream.group_mut(b"g").expect("it was added");
     let (alice, bob) = (group.create_consumer(b"alice", 1).0, group.create_consumer(b"bob", 1).0);
-    (1..=20).for_each(|ms| group.assign(id(ms), PendingEntry { time: 1, count: 1, consumer: alice }));
-    group.assign(id(3), PendingEntry { time: 2, count: 2, consumer: bob });
+    (1..=20).for_each(|ms| group.assign(id(ms), PendingEntry { time: 1, count: 1, consumer: Some(alice) }));
+    group.assign(id(3), PendingEntry { time: 2, count: 2, consumer: Some(bob) });
     assert_eq!((group.consumer(alice).pending.len(), group.consumer(bob).pending.len()), (19, 1));
-    assert_eq!(group.release(id(3)).map(|pending| pending.consumer), Some(bob));
+    assert_eq!(group.release(id(3)).and_then(|pending| pending.consumer), Some(bob));
     assert_eq!(group.delete_consumer(b"alice"), Some(19));
     assert!(group.pending().is_empty());
     assert_eq!(group.delete_consumer(b"alice"), None);
@@ -249,7 +249,7 @@ proptest! {
             match what {
                 0..8 => {
                     let consumer = group.create_consumer(&[name], 0).0;
-                    group.assign(id(at), PendingEntry { time, count: 1, consumer });
+                    group.assign(id(at), PendingEntry { time, count: 1, consumer: Some(consumer) });
                     model.insert(id(at), (time, name));
                 }
                 8..11 => {
