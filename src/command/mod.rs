@@ -70,6 +70,7 @@ pub const FAMILIES: &[&[Command]] = &[
     stream::claim::COMMANDS,
     stream::info::COMMANDS,
     stream::nack::COMMANDS,
+    stream::producers::COMMANDS,
     geo::COMMANDS,
     #[cfg(feature = "json")]
     json::COMMANDS,

@@ -454,6 +454,10 @@ supported! {
         "stream-node-max-bytes" %own stream_node_max_bytes: usize = "4096", Kind::Memory(0, LONG_MAX), Runtime, Supported;
         /// The maximum number of entries of a stream's nodes; 0 is no limit.
         "stream-node-max-entries" %own stream_node_max_entries: usize = "100", Kind::Int(0, i64::MAX), Runtime, Supported;
+        /// The time for which a stream recognizes entries that their producers have named, in seconds.
+        "stream-idmp-duration" !hidden %own stream_idmp_duration: u64 = "100", Kind::Int(1, 86400), Runtime, Supported;
+        /// The number of named entries of each producer that a stream recognizes.
+        "stream-idmp-maxsize" !hidden %own stream_idmp_maxsize: usize = "100", Kind::Int(1, 10000), Runtime, Supported;
     }
     "Memory" {
         /// The limit of the memory for data and clients' buffers, in bytes; 0 is no limit.

@@ -21,7 +21,7 @@ use crate::spec::marks::{EXECUTES_QUEUE, HEALTH_CHECK, OF_LINK, OPENS_QUEUE, PUB
 use crate::spec::{CommandSpec, Marks, Names, Renames};
 #[cfg(feature = "internals")]
 use crate::store::{Cx, Origin};
-use crate::store::{SideRecord, View};
+use crate::store::{Event, Producers, SideRecord, Stream, View};
 
 /// Maximum length of a logged error, in characters.
 const ERROR_SHOWN_MAX: usize = 4096;
@@ -272,7 +272,7 @@ impl Replay {
         Ok(Taken::Executed)
     }
 
-    /// Adopts the lock or fence recorded in the argument of a PING; returns false if the argument is no such record.
+    /// Adopts the lock, fence or producers recorded in the argument of a PING; returns false if the argument is no such record.
     fn adopt_record(&self, env: Env<'_>, view: &mut View<'_>, word: &[u8]) -> bool {
         let (db, namespace) = (self.caller.db, env.namespace);
         match SideRecord::of_word(word) {
@@ -280,6 +280,13 @@ impl Replay {
                 view.in_db(db, |view| view.locks().set_fence(namespace.store.key(key), fence));
             }
             Some(SideRecord::Lock { key, text }) => namespace.adopt_lock((db, namespace.store.key(key)), text, view),
+            Some(SideRecord::Producers { key, text }) => view.in_db(db, |view| {
+                if let Ok(mut edit) = view.edit::<Stream>(namespace.store.key(key), Event::NONE)
+                    && let Some(stream) = edit.annotate()
+                {
+                    Producers::adopt(stream.producers_mut(), text);
+                }
+            }),
             None => return false,
         }
         true

@@ -11,7 +11,8 @@
 //! 255, CRC-64 of everything before
 //! ```
 //!
-//! A record 250 before a key holds its fence, [`FENCE`]; another one, [`LOCK`], the state of the lock that the key is.
+//! A record 250 before a key holds its fence, [`FENCE`]; another one, [`LOCK`], the state of the lock that the key is,
+//! or [`PRODUCERS`], the producers of the stream that it is.
 //! For a key that was removed and whose fence is remembered there is a record 250, [`RETIRED_FENCE`], anywhere between
 //! the keys, with the value `database fence time key`. Other servers skip these records.
 
@@ -65,6 +66,9 @@ mod opcode {
 const FENCE: &[u8] = b"keylatch-fence";
 /// The name of the record that holds the state of the lock that the next key is.
 const LOCK: &[u8] = b"keylatch-lock";
+/// The name of the record that holds the producers of the stream that is the next key.
+const PRODUCERS: &[u8] = b"keylatch-producers";
+
 /// The name of the record that holds the fence of a removed key.
 const RETIRED_FENCE: &[u8] = b"keylatch-retired-fence";
 /// The length of magic and version, in bytes.

@@ -73,8 +73,8 @@ pub(crate) use shard::{Shard, Totals, has_field_ttl};
 pub(crate) use side_record::SideRecord;
 pub(crate) use table::{Hasher, SCAN_POSITIONS};
 pub(crate) use value::stream::{
-    BigStream, Bound, Consumer, ConsumerGroup, ConsumerNumber, PendingEntry, References, Stream, StreamChunk,
-    StreamEntry, StreamId, StreamRef, Trim, Trimmed, entries_of,
+    BigStream, Bound, Consumer, ConsumerGroup, ConsumerNumber, PendingEntry, Producers, References, Remembrance,
+    Stream, StreamChunk, StreamEntry, StreamId, StreamRef, Trim, Trimmed, entries_of,
 };
 pub(crate) use value::{List, ListBuilder, ListEnd, ListNode, ListRef, NodeLimit, Str, StringHint, WrongType};
 pub(crate) use view::{LookupCounts, Ttl, View};

@@ -1,9 +1,11 @@
-//! Records of the state beside a key, in the append-only file and to replicas: its fence, or its lock.
+//! Records of the state beside a key, in the append-only file and to replicas: its fence, its lock, or
+//! the producers of a stream.
 //!
 //! Such a record is the argument of a PING, so that servers which know nothing of it skip it.
 
 const FENCE: &[u8] = b"keylatch-fence:";
 const LOCK: &[u8] = b"keylatch-lock:";
+const PRODUCERS: &[u8] = b"keylatch-producers:";
 
 /// Record of the state beside a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,11 @@ pub enum SideRecord<'a> {
         key: &'a [u8],
         text: &'a [u8],
     },
+    /// A text that the stream adopts; see `Producers::text`.
+    Producers {
+        key: &'a [u8],
+        text: &'a [u8],
+    },
 }
 
 impl<'a> SideRecord<'a> {
@@ -26,6 +33,9 @@ impl<'a> SideRecord<'a> {
         match self {
             SideRecord::Fence { key, fence } => [FENCE, number.format(fence).as_bytes(), b" ", key].concat(),
             SideRecord::Lock { key, text } => [LOCK, number.format(key.len()).as_bytes(), b" ", key, text].concat(),
+            SideRecord::Producers { key, text } => {
+                [PRODUCERS, number.format(key.len()).as_bytes(), b" ", key, text].concat()
+            }
         }
     }
 
@@ -35,9 +45,13 @@ impl<'a> SideRecord<'a> {
             let (fence, key) = split_number(rest)?;
             return Some(SideRecord::Fence { key, fence });
         }
-        let (len, rest) = split_number(word.strip_prefix(LOCK)?)?;
+        let (is_lock, rest) = match word.strip_prefix(LOCK) {
+            Some(rest) => (true, rest),
+            None => (false, word.strip_prefix(PRODUCERS)?),
+        };
+        let (len, rest) = split_number(rest)?;
         let (key, text) = rest.split_at_checked(usize::try_from(len).ok()?)?;
-        Some(SideRecord::Lock { key, text })
+        Some(if is_lock { SideRecord::Lock { key, text } } else { SideRecord::Producers { key, text } })
     }
 }
 
@@ -58,6 +72,7 @@ mod tests {
             SideRecord::Fence { key, fence: -7 },
             SideRecord::Lock { key, text: b"1 x" },
             SideRecord::Lock { key: b"", text: b"" },
+            SideRecord::Producers { key, text: b"1 2 3 4 " },
         ] {
             let word = record.word();
             assert_eq!(SideRecord::of_word(&word), Some(record));

@@ -26,7 +26,8 @@ mod toy;
 
 use crate::rdb::module::ModuleId;
 use crate::store::entry::Entry;
-use crate::store::value::Type;
+use crate::store::value::{DataType, Type};
+use crate::store::{Producers, Stream};
 
 pub(crate) use spec::{TypeNumber, TypeSpec};
 
@@ -65,6 +66,16 @@ pub(crate) fn spec_of(entry: &Entry) -> &'static TypeSpec {
 /// Returns the name of a value's encoding, as Redis would report it.
 pub(crate) fn encoding_of(entry: &Entry) -> &'static str {
     (spec_of(entry).encoding)(entry)
+}
+
+/// Returns what a value has beside its form in payloads, if there is anything: the producers of a stream.
+pub(crate) fn beside_value(entry: &Entry) -> Option<Vec<u8>> {
+    entry.get::<Stream>().ok()?.producers().map(Producers::whole_text)
+}
+
+/// Makes a value adopt what [`beside_value`] has returned; returns false if it cannot.
+pub(crate) fn adopt_beside_value(entry: &mut Entry, text: &[u8]) -> bool {
+    entry.is_of(Type::Stream) && Producers::adopt(Stream::write(entry).producers_mut(), text)
 }
 
 /// Returns the row that a number in a payload denotes, if it does; and what the row says about the number.

@@ -20,7 +20,8 @@ use crate::resp::{write_command, write_word, write_words};
 use crate::store::entry::Entry;
 use crate::store::value::{DataType, RecordBody, Type, WalkedElement};
 use crate::store::{
-    BigStream, ConsumerGroup, ConsumerNumber, PendingEntry, Stream, StreamChunk, StreamId, StreamRef, entries_of,
+    BigStream, ConsumerGroup, ConsumerNumber, PendingEntry, SideRecord, Stream, StreamChunk, StreamId, StreamRef,
+    entries_of,
 };
 use crate::types::options::{ValueOptions, ValueTarget};
 use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
@@ -314,6 +315,9 @@ fn add_chunk(out: &mut Vec<u8>, key: &[u8], chunk: WalkedElement<'_>) {
 fn end_commands(out: &mut Vec<u8>, key: &[u8], stream: StreamRef<'_>) {
     let (last, max_deleted, mut number) = (stream.last().text(), stream.max_deleted().text(), itoa::Buffer::new());
     let added = number.format(stream.added()).as_bytes();
+    if let Some(producers) = stream.producers() {
+        write_command(out, &[b"PING", &SideRecord::Producers { key, text: &producers.whole_text() }.word()]);
+    }
     write_command(out, &[b"XSETID", key, &last, b"ENTRIESADDED", added, b"MAXDELETEDID", &max_deleted]);
     for (name, group) in stream.groups() {
         let (last, mut number) = (group.last.text(), itoa::Buffer::new());

@@ -3,6 +3,7 @@
 
 mod lists;
 mod nack;
+mod producers;
 mod reading;
 
 use crate::harness::{Dice, TestServer};

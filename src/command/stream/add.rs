@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use crate::command::stream::producers::{self, NamedBy};
 use crate::command::stream::{find, ids};
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -10,7 +11,9 @@ use crate::resp::parse_int;
 use crate::spec::{
     Arg, DELETE, DENY_OOM, Effect, FAST, Group, READ, RO, RW, UPDATE, WRITE, block, integer, key, one_of, string, token,
 };
-use crate::store::{Bound, Classes, Event, Key, Origin, References, Stream, StreamId, Trim, Trimmed};
+use crate::store::{
+    Bound, Classes, Event, Key, Origin, Producers, References, SideRecord, Stream, StreamId, Trim, Trimmed,
+};
 
 const ADD_COST: &str = "O(1) when adding a new entry, O(N) when trimming where N being the number of entries evicted.";
 const ADD_NOTES: &str = "UPDATE instead of INSERT because of the optional trimming feature";
@@ -38,6 +41,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             key("key", RW | UPDATE).key_notes(ADD_NOTES),
             token("nomkstream", "NOMKSTREAM").optional().since("6.2.0"),
             REFERENCES,
+            producers::IDEMPOTENCE,
             block("trim", TRIM).optional(),
             one_of("id_or_auto", &[token("auto_id", "*"), string("id")]),
             block("field_value", &[string("field"), string("value")]).multiple(),
@@ -86,17 +90,19 @@ enum NewId {
 
 /// The options of XADD and XTRIM.
 #[derive(Default)]
-struct Options {
+struct Options<'a> {
     bound: Option<Bound>,
     is_approximate: bool,
     limit: Option<i64>,
     references: Option<References>,
     no_mkstream: bool,
+    /// The producer of the entry.
+    named: Option<NamedBy<'a>>,
 }
 
-impl Options {
+impl<'a> Options<'a> {
     /// Reads an option; returns false if the word is not one.
-    fn read(&mut self, call: &mut Call<'_>, word: &[u8], is_add: bool) -> Result<bool> {
+    fn read(&mut self, call: &mut Call<'a>, word: &[u8], is_add: bool) -> Result<bool> {
         let has_more = call.args.left() > 0;
         if has_more && (is_word(word, "MAXLEN") || is_word(word, "MINID")) {
             if self.bound.is_some() {
@@ -121,6 +127,11 @@ impl Options {
                 return Err(Error::other("The LIMIT argument must be >= 0."));
             }
             self.limit = Some(limit);
+        } else if is_add && let Some(named) = NamedBy::read(&mut call.args, word)? {
+            if self.named.is_some() {
+                return Err(Error::other("syntax error, IDMP/IDMPAUTO specified multiple times"));
+            }
+            self.named = Some(named);
         } else if is_add && is_word(word, "NOMKSTREAM") {
             self.no_mkstream = true;
         } else if let Some(references) = parse_references(word).filter(|_| self.references.is_none()) {
@@ -194,6 +205,10 @@ fn xadd(call: &mut Call<'_>) -> Result<()> {
             break;
         }
     }
+    let is_replayed = call.view.cx().origin == Origin::Replay;
+    if options.named.is_some() && !matches!(id, NewId::Auto) && !is_replayed {
+        return Err(Error::other("syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"));
+    }
     let trim = options.trim(call, true)?;
     let pairs: SmallVec<[&[u8]; 16]> = call.args.rest().collect();
     if pairs.is_empty() || pairs.len() % 2 == 1 {
@@ -211,14 +226,24 @@ fn append(
     key: Key<'_>,
     id: NewId,
     pairs: &[&[u8]],
-    options: &Options,
+    options: &Options<'_>,
     trim: Option<Trim>,
 ) -> Result<()> {
     let (limit, now) = (call.config.limits().stream, call.now().wall_ms());
+    let name = options.named.as_ref().map(|named| (named.producer, named.name(pairs)));
+    let remembrance = producers::remembrance(call);
     let mut edit = call.view.edit::<Stream>(key, XADD)?;
     if !edit.exists() && options.no_mkstream {
         drop(edit);
         call.reply.null();
+        return Ok(());
+    }
+    if let Some((producer, name)) = &name
+        && let Some(producers) = edit.annotate().and_then(|stream| stream.producers_mut().as_mut())
+        && let Some(id) = producers.find_again(producer, name, now)
+    {
+        drop(edit);
+        call.reply.bulk(&id.text());
         return Ok(());
     }
     let id = next_id(edit.value().last(), id, now)?;
@@ -227,6 +252,11 @@ fn append(
     }
     let stream = edit.change();
     stream.append(id, pairs, limit);
+    let record = name.map(|(producer, name)| {
+        let producers = stream.producers_mut().get_or_insert_with(|| Box::new(Producers::new(remembrance)));
+        producers.add(producer, &name, id);
+        producers.text(Some((producer, &name, id)))
+    });
     let trimmed = trim.map(|trim| {
         let trimmed = stream.trim(&trim);
         (trim, trimmed, stream.len())
@@ -246,6 +276,9 @@ fn append(
         call.log(&[&[b"XADD", key.bytes], &trim[..], &[&text[..]], pairs].concat());
         if !apart.is_empty() {
             call.log(&[&[b"XTRIM", key.bytes], &apart[..]].concat());
+        }
+        if let Some(text) = record {
+            call.log(&[b"PING", &SideRecord::Producers { key: key.bytes, text: &text }.word()]);
         }
     }
     Ok(())

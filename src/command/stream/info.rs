@@ -53,7 +53,8 @@ fn stream(call: &mut Call<'_>) -> Result<()> {
     };
     let stream = call.view.get::<Stream>(key, Lookup::PEEK)?.ok_or(Error::NoSuchKey)?;
     let reply = &mut call.reply;
-    reply.map(if full.is_some() { 9 } else { 10 });
+    let more = if stream.producers().is_some() { 6 } else { 0 };
+    reply.map(more + if full.is_some() { 9 } else { 10 });
     number(reply, "length", stream.len());
     number(reply, "radix-tree-keys", stream.chunk_count());
     number(reply, "radix-tree-nodes", stream.tree_nodes());
@@ -61,6 +62,15 @@ fn stream(call: &mut Call<'_>) -> Result<()> {
     id(reply, "max-deleted-entry-id", stream.max_deleted());
     number(reply, "entries-added", stream.added() as usize);
     id(reply, "recorded-first-entry-id", stream.first());
+    if let Some(producers) = stream.producers() {
+        let (limits, (names, ids), (added, again)) = (producers.limits(), producers.counts(), producers.totals());
+        number(reply, "idmp-duration", limits.duration_s as usize);
+        number(reply, "idmp-maxsize", limits.max_size);
+        number(reply, "pids-tracked", names);
+        number(reply, "iids-tracked", ids);
+        number(reply, "iids-added", added as usize);
+        number(reply, "iids-duplicates", again as usize);
+    }
     match full {
         None => {
             number(reply, "groups", stream.group_count());

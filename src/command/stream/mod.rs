@@ -12,6 +12,7 @@ pub(crate) mod group;
 mod ids;
 pub(crate) mod info;
 pub(crate) mod nack;
+pub(crate) mod producers;
 pub(crate) mod range;
 pub(crate) mod read;
 

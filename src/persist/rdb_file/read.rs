@@ -11,7 +11,7 @@ use crate::persist::rdb_file::buffer::Buffer;
 use crate::persist::rdb_file::error::{FileDefect, FileError};
 use crate::persist::rdb_file::grammar::{Extent, Measure, is_value};
 use crate::persist::rdb_file::{
-    CHECKSUMS_SINCE, FENCE, Family, HEADER_LEN, LOCK, RETIRED_FENCE, RetiredFence, Usage, opcode,
+    CHECKSUMS_SINCE, FENCE, Family, HEADER_LEN, LOCK, PRODUCERS, RETIRED_FENCE, RetiredFence, Usage, opcode,
 };
 #[cfg(feature = "internals")]
 use crate::persist::rdb_file::{
@@ -29,6 +29,7 @@ use crate::store::Hasher;
 use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
 use crate::time::clock::Deadline;
+use crate::types;
 use crate::types::payload::{self, ValueOptions, ValueTarget};
 
 /// The newest version of Redis whose files are read, as far as they contain only records of older versions.
@@ -97,6 +98,7 @@ enum Piece {
     Usage(Usage),
     Fence(i64),
     Lock(Box<[u8]>),
+    Producers(Box<[u8]>),
     Key(Entry),
     Nothing,
     /// The end, with the checksum that follows it; 0 without.
@@ -110,6 +112,7 @@ struct Ahead {
     usage: Option<Usage>,
     fence: i64,
     lock: Option<Box<[u8]>>,
+    producers: Option<Box<[u8]>>,
 }
 
 pub(crate) struct FileReader<'a, R> {
@@ -246,8 +249,11 @@ impl<'a, R: Read> FileReader<'a, R> {
                 }
                 return Ok(Some(item));
             }
-            Piece::Key(entry) => {
-                let Ahead { usage, fence, lock, .. } = std::mem::take(&mut self.ahead);
+            Piece::Key(mut entry) => {
+                let Ahead { usage, fence, lock, producers, .. } = std::mem::take(&mut self.ahead);
+                if let Some(text) = producers {
+                    types::adopt_beside_value(&mut entry, &text);
+                }
                 return Ok(Some(FileItem::Entry { entry, usage, fence, lock }));
             }
             Piece::End(expected) => return self.end(expected).map(Some),
@@ -255,6 +261,7 @@ impl<'a, R: Read> FileReader<'a, R> {
             Piece::Usage(usage) => self.ahead.usage = Some(usage),
             Piece::Fence(fence) => self.ahead.fence = fence,
             Piece::Lock(text) => self.ahead.lock = Some(text),
+            Piece::Producers(text) => self.ahead.producers = Some(text),
             Piece::Nothing => {}
         }
         Ok(None)
@@ -331,6 +338,7 @@ fn parse_other(of: u8, has_checksum: bool, reader: &mut Reader<'_>) -> Option<Pi
             match &*key {
                 FENCE => Piece::Fence(parse_int(&value)?),
                 LOCK => Piece::Lock(value.into()),
+                PRODUCERS => Piece::Producers(value.into()),
                 RETIRED_FENCE => Piece::Item(FileItem::RetiredFence(parse_retired(&value)?)),
                 key => Piece::Item(FileItem::Aux { key: key.into(), value: value.into() }),
             }

@@ -2,11 +2,12 @@
 //! computes the checksum and appends it.
 
 use crate::memory::marked::MarkedBytes;
-use crate::persist::rdb_file::{FENCE, LOCK, RETIRED_FENCE, RetiredFence, Usage, opcode};
+use crate::persist::rdb_file::{FENCE, LOCK, PRODUCERS, RETIRED_FENCE, RetiredFence, Usage, opcode};
 use crate::rdb::checksum::Checksum;
 use crate::rdb::{Compression, library as libraries, write_length, write_string};
 use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
+use crate::types;
 use crate::types::payload::{self, ValueOptions};
 
 /// Options for writing entries.
@@ -110,6 +111,9 @@ fn begin_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>, options:
     }
     if let Some(text) = meta.lock {
         aux(out, LOCK, text);
+    }
+    if let Some(text) = types::beside_value(entry) {
+        aux(out, PRODUCERS, &text);
     }
     if let Some(ms) = meta.expires_ms {
         out.push(opcode::EXPIRES_MS);

@@ -7,8 +7,8 @@ use crate::store::value::{DataType, Type, Value};
 use crate::time::clock::Deadline;
 
 pub(crate) use crate::store::value::big::stream::{
-    BigStream, Bound, Consumer, ConsumerGroup, ConsumerNumber, PendingEntry, References, StreamChunk, StreamEntry,
-    StreamId, Trim, Trimmed, entries_of,
+    BigStream, Bound, Consumer, ConsumerGroup, ConsumerNumber, PendingEntry, Producers, References, Remembrance,
+    StreamChunk, StreamEntry, StreamId, Trim, Trimmed, entries_of,
 };
 
 /// The data type of streams.

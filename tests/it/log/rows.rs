@@ -146,6 +146,7 @@ pub(crate) const STORIES: &[Story] = &[
     ("xackdel", "XADD s 1 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >", "XACKDEL s g IDS 1 1-0"),
     ("xadd", "", "XADD s * f v"),
     ("xautoclaim", "XADD s 1 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >", "XAUTOCLAIM s g d 0 0"),
+    ("xcfgset", "XADD s 1 f v", "XCFGSET s IDMP-MAXSIZE 5"),
     ("xclaim", "XADD s 1 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >", "XCLAIM s g d 0 1-0"),
     ("xdel", "XADD s 1 f v; XADD s 2 f v", "XDEL s 1-0"),
     ("xdelex", "XADD s 1 f v; XADD s 2 f v", "XDELEX s IDS 1 1-0"),

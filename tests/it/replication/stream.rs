@@ -79,6 +79,11 @@ fn a_redis_server_has_what_commands_that_it_does_not_know_have_written() {
         ("LMOVEM list list RIGHT LEFT EXACTLY 3 BULK", "*3 $1 5 $1 4 $1 3"),
         ("LMOVEM moved other RIGHT RIGHT COUNT 2 OBO", "*2 $1 2 $1 1"),
     ]);
+    for _ in 0..2 {
+        client.call("XADD stream IDMP p n * f v");
+        client.call("XADD stream IDMPAUTO p MAXLEN 5 * g w");
+        client.call("XCFGSET stream IDMP-MAXSIZE 9");
+    }
     #[cfg(feature = "lua")]
     client.expect(&[("EVAL return(redis.call('zunionstore',KEYS[1],1,KEYS[2],'AGGREGATE','COUNT')) 2 s many", ":500")]);
     primary.assert_same(&replica);

@@ -102,6 +102,8 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Streams
     (Commands(&["xnack"]), "dumps, files, the log and replicas", "8.8: entries without a consumer have a format of their own", "they are those of a consumer with an empty name, delivered at the time 0", "older servers can read them, and show them as 8.8 does"),
+    (Commands(&["xcfgset", "xadd"]), "`IDMP` and `IDMPAUTO` of `XADD`: what a stream recognizes", "8.6: is in its dumps, which older servers cannot read", "is in files, the log and replicas of keylatch, beside the value; `DUMP`, `MIGRATE`, the engine etcd and replicas of Redis lack it", "older servers can read them"),
+    (Commands(&["xinfo|stream"]), "`idmp-duration` and its kin", "8.6: are always there", "are there once a producer has named an entry, or `XCFGSET` was called", "the reply is that of 8.4"),
     (Commands(&["xinfo|stream"]), "`nacked-count` of a group", "8.8: is always there", "is there if it is not 0", "the reply is that of 8.4"),
     (Commands(&["xinfo|consumers", "xinfo|stream"]), "consumers", "without `inactive` and `active-time`", "with them", "as Redis 7.2"),
     (Commands(&["xinfo|groups", "xinfo|stream"]), "`lag` and `entries-read` after deletions", "may be wrong", "unknown until they are certain", "as Redis 8.0"),

@@ -6,6 +6,7 @@
 mod chunk;
 mod group;
 mod id;
+mod producers;
 mod radix;
 mod steps;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use crate::store::value::big::walk::{Record, RecordPart};
 pub(crate) use chunk::StreamChunk;
 pub(crate) use group::{Consumer, ConsumerGroup, ConsumerNumber, GroupMut, PendingEntry};
 pub(crate) use id::StreamId;
+pub(crate) use producers::{Producers, Remembrance};
 pub(crate) use trim::{Bound, References, Trim, Trimmed};
 pub(crate) use walk::{EntryWalk, StreamEntry, entries_of};
 
@@ -54,6 +56,8 @@ pub(crate) struct BigStream {
     /// Number of entries ever added.
     added: u64,
     groups: Groups,
+    /// The producers that have named their entries, if there were any.
+    producers: Option<Box<Producers>>,
     /// Walk of a snapshot that visits the chunks.
     walk: Option<Box<StreamWalk>>,
 }
@@ -66,7 +70,8 @@ impl fmt::Debug for BigStream {
 
 impl LargeForm for BigStream {
     fn memory(&self) -> usize {
-        self.chunks.memory() + self.chunks_len + self.groups.memory()
+        let producers = self.producers.as_ref().map_or(0, |producers| producers.memory());
+        self.chunks.memory() + self.chunks_len + self.groups.memory() + producers
     }
 
     fn effort(&self) -> usize {
@@ -78,7 +83,8 @@ impl LargeForm for BigStream {
     fn copy(&self) -> Self {
         let chunks: OrderedMap<_, _> = self.chunks.iter().map(|(id, chunk)| (*id, chunk.copy())).collect();
         let chunks_len = chunks.values().map(StreamChunk::memory).sum();
-        BigStream { chunks, chunks_len, groups: self.groups.copy(), walk: None, ..*self }
+        let (groups, producers) = (self.groups.copy(), self.producers.clone());
+        BigStream { chunks, chunks_len, groups, producers, walk: None, ..*self }
     }
 
     fn set_record(&mut self, record: Option<Record>) {
@@ -110,6 +116,7 @@ impl BigStream {
         max_deleted: StreamId::MIN,
         added: 0,
         groups: Groups::EMPTY,
+        producers: None,
         walk: None,
     };
 
@@ -255,6 +262,16 @@ impl BigStream {
         if let (Some(walk), Some(chunk)) = (&mut self.walk, self.chunks.get(&id)) {
             walk.before_change(id, chunk);
         }
+    }
+
+    /// Returns the producers that have named their entries, if there were any.
+    pub(crate) fn producers(&self) -> Option<&Producers> {
+        self.producers.as_deref()
+    }
+
+    /// Borrows the producers for a change.
+    pub(crate) fn producers_mut(&mut self) -> &mut Option<Box<Producers>> {
+        &mut self.producers
     }
 
     pub(crate) fn group_count(&self) -> usize {
