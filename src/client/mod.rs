@@ -4,6 +4,7 @@ pub(crate) mod backlog;
 
 pub(crate) mod caller;
 pub(crate) mod engine;
+pub(crate) mod fieldsets;
 pub(crate) mod info;
 pub(crate) mod outbox;
 pub(crate) mod pause;

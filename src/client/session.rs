@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::acl::Acl;
 use crate::client::caller::Caller;
+use crate::client::fieldsets::Fieldsets;
 use crate::client::info::ClientInfo;
 use crate::client::outbox::PUSHED;
 use crate::client::replica::Replica;
@@ -51,6 +52,8 @@ pub struct Session {
     pub(crate) feed: Option<Box<Feed>>,
     /// The client's subscriptions.
     pub subscriptions: Subscriptions,
+    /// The fieldsets of HIMPORT, if there were any.
+    pub(crate) fieldsets: Option<Box<Fieldsets>>,
     /// Mode of replies, set by CLIENT REPLY.
     pub replies: Replies,
     /// Known freshness of the mirror, where the data is in a cluster.

@@ -9,7 +9,7 @@ const COMMANDS: &str = "\
     delex delifeq digest discard dump echo eval eval_ro evalsha evalsha_ro exec exists expire expireat expiretime \
     failover fcall fcall_ro flushall flushdb function geoadd geodist geohash geopos georadius georadius_ro \
     georadiusbymember georadiusbymember_ro geosearch geosearchstore get getbit getdel getex getrange getset hdel hello \
-    hexists hexpire hexpireat hexpiretime hget hgetall hgetdel hgetex hincrby hincrbyfloat hkeys hlen hmget hmset \
+    hexists hexpire hexpireat hexpiretime hget hgetall hgetdel hgetex himport hincrby hincrbyfloat hkeys hlen hmget hmset hotkeys \
     hpersist hpexpire hpexpireat hpexpiretime hpttl hrandfield hscan hset hsetex hsetnx hstrlen httl hvals incr incrby \
     incrbyfloat info json.arrappend json.arrindex json.arrinsert json.arrlen json.arrpop json.arrtrim json.clear json.debug \
     json.del json.forget json.get json.merge json.mget json.mset json.numincrby json.nummultby json.numpowby json.objkeys \
@@ -48,6 +48,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ("commandlog", "get help len reset"),
     ("config", "get help resetstat rewrite set"),
     ("function", "delete dump flush help kill list load restore stats"),
+    ("himport", "discard discardall help prepare set"),
     ("latency", "doctor graph help histogram history latest reset"),
     ("memory", "doctor help malloc-stats purge stats usage"),
     ("module", "help list load loadex unload"),

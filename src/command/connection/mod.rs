@@ -7,6 +7,7 @@ use crate::acl::{Access, DEFAULT, has_blanks};
 use crate::client::registry::Unblocked;
 use crate::client::session::Replies;
 use crate::command::connection::client::{client_name, set_name};
+use crate::command::hash::import::forget_all;
 use crate::command::keys::databases::read_database;
 use crate::command::server::monitor;
 use crate::dispatch::args::is_word;
@@ -282,6 +283,7 @@ fn introduce_server(reply: &mut Reply<'_>, id: i64, dialect: Dialect) {
 
 fn reset(call: &mut Call<'_>) -> Result<()> {
     call.session()?.transaction = None;
+    forget_all(call)?;
     call.caller.info.set_queued(None);
     call.stop_watching()?;
     call.caller.select(0);

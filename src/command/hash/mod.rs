@@ -4,6 +4,7 @@
 
 mod expire;
 mod fields;
+pub(crate) mod import;
 mod lifetime;
 mod random;
 mod scan;
@@ -77,6 +78,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         .effect(Effect::Given)
         .args(&[COUNTED_KEY, EXPIRATION_OR_PERSIST, FIELDS])
         .docs("8.0.0", FIELDS_COST, "Returns the values of fields, optionally setting or removing their expirations."),
+    Command::container("HIMPORT", Group::Hash, import::SUBCOMMANDS)
+        .docs("8.10.0", "Depends on subcommand.", "Contains the subcommands that store hashes with the same fields."),
     Command::new("HINCRBY", hincrby, WRITE | DENY_OOM | FAST, Group::Hash)
         .args(&[COUNTED_KEY, FIELD, integer("increment")])
         .docs("2.0.0", "O(1)", "Adds a number to the integer of a field; a missing field counts as 0."),

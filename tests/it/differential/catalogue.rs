@@ -65,9 +65,12 @@ fn every_container_has_a_help_that_begins_and_ends_as_that_of_redis() {
             assert_eq!(replies.keylatch, replies.redis, "where there is no cluster, its HELP is refused as well");
             continue;
         }
-        let (ours, theirs) = (lines(replies.keylatch), lines(replies.redis));
-        let frame = |lines: &[String]| (lines[0].clone(), lines[lines.len() - 2..].to_vec());
-        assert_eq!(frame(&ours), frame(&theirs), "{}", command.name);
+        let ours = lines(replies.keylatch);
+        if !is_ours_alone(&command.name) {
+            let theirs = lines(replies.redis);
+            let frame = |lines: &[String]| (lines[0].clone(), lines[lines.len() - 2..].to_vec());
+            assert_eq!(frame(&ours), frame(&theirs), "{}", command.name);
+        }
         for sub in &command.subcommands {
             let is_called = |line: &String| line.split(' ').next() == Some(sub.command.name);
             assert!(ours.iter().any(is_called), "{} is not explained", sub.name);
@@ -81,11 +84,15 @@ fn command_list_names_commands_and_subcommands_that_redis_lists() {
     let Some(arena) = Arena::open() else { return };
     let replies = arena.pair().call(&["COMMAND", "LIST"]);
     let (ours, theirs) = (lines(replies.keylatch), lines(replies.redis));
-    let is_ours_alone = |name: &str| DECLARED.iter().any(|(of, field, _)| (*of, *field) == (name, "existence"));
     for name in &ours {
         assert!(theirs.contains(name) || is_ours_alone(name), "{name}");
     }
     assert!(ours.iter().any(|name| name == "client|list") && ours.iter().any(|name| name == "command|help"));
+}
+
+/// Returns true if Redis 7.0.15 lacks a command.
+fn is_ours_alone(name: &str) -> bool {
+    DECLARED.iter().any(|(of, field, _)| (*of, *field) == (name, "existence"))
 }
 
 fn lines(reply: Option<Vec<u8>>) -> Vec<String> {

@@ -142,6 +142,10 @@ fn commands_that_a_cluster_does_not_have_are_refused_by_name() {
         ("BGSAVE", "bgsave"),
         ("BGREWRITEAOF", "bgrewriteaof"),
         ("HEXPIRE hash 10 FIELDS 1 f", "hexpire"),
+        ("HIMPORT PREPARE f a b", "himport|prepare"),
+        ("HIMPORT SET k f 1 2", "himport|set"),
+        ("XCFGSET s IDMP-MAXSIZE 5", "xcfgset"),
+        ("XADD s IDMP p n * f v", "xadd"),
         ("PSYNC ? -1", "psync"),
     ] {
         let reply = client.call(request);
