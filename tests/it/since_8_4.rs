@@ -4,6 +4,7 @@
 mod import;
 mod lists;
 mod nack;
+mod polygon;
 mod producers;
 mod reading;
 

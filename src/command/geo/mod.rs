@@ -2,6 +2,7 @@
 //!
 //! GEOADD is ZADD with the scores of positions; searches find members by intervals of scores.
 
+mod polygon;
 mod position;
 mod protocol;
 mod search;
@@ -19,8 +20,8 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::Request;
 use crate::spec::{
-    ACCESS, Arg, DENY_OOM, Group, KeyFlags, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, block, double, integer, key,
-    one_of, string, token,
+    ACCESS, Arg, DENY_OOM, Effect, Group, KeyFlags, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, block, double,
+    integer, key, one_of, string, token,
 };
 use crate::store::Lookup;
 use crate::store::value::SortedSet;
@@ -46,12 +47,20 @@ const RADIUS: Arg = double("radius");
 const FROM: Arg = one_of(
     "from",
     &[string("member").token("FROMMEMBER"), block("longitude_latitude", &[LONGITUDE, LATITUDE]).token("FROMLONLAT")],
-);
+)
+.optional();
 const BY: Arg = one_of(
     "by",
     &[
         block("circle", &[RADIUS.token("BYRADIUS"), UNIT]),
         block("box", &[double("width").token("BYBOX"), double("height"), UNIT]),
+        block(
+            "polygon",
+            &[
+                integer("num-vertices").token("BYPOLYGON"),
+                block("longitude_latitude", &[LONGITUDE, LATITUDE]).multiple(),
+            ],
+        ),
     ],
 );
 const ORDER: Arg = one_of("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional();
@@ -110,14 +119,15 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("3.2.10", RADIUS_COST, "Finds the members within a radius of a position, read-only."),
     Command::new("GEOSEARCH", geosearch, READ, Group::Geo)
         .args(&[READ_KEY, FROM, BY, ORDER, COUNT, WITH[0], WITH[1], WITH[2]]).arity(-7)
-        .docs("6.2.0", SEARCH_COST, "Finds the members in a circle or a rectangle."),
+        .docs("6.2.0", SEARCH_COST, "Finds the members in a circle, a rectangle or a polygon."),
     Command::new("GEOSEARCHSTORE", geosearchstore, WRITE | DENY_OOM, Group::Geo)
         .args(&[
             key("destination", OW | UPDATE), key("source", RO | ACCESS), FROM, BY, ORDER, COUNT,
             token("storedist", "STOREDIST").optional(),
         ])
         .arity(-8)
-        .docs("6.2.0", SEARCH_COST, "Stores the members in a circle or a rectangle in another key."),
+        .effect(Effect::ValuesUnless(|request| !request.args().any(|word| is_word(word, "BYPOLYGON"))))
+        .docs("6.2.0", SEARCH_COST, "Stores the members in a circle, a rectangle or a polygon in another key."),
 ];
 
 /// Finds the key that is searched and the key of STORE or STOREDIST, of which the last occurrence counts.

@@ -70,6 +70,19 @@ impl Position {
         digits
     }
 
+    /// Returns the point on the surface below the mean of positions in space.
+    pub(super) fn mean(positions: &[Position]) -> Self {
+        let [mut x, mut y, mut z] = [0.0; 3];
+        for Position { longitude, latitude } in positions {
+            let (longitude, latitude) = (longitude.to_radians_as_c(), latitude.to_radians_as_c());
+            x += latitude.cos() * longitude.cos();
+            y += latitude.cos() * longitude.sin();
+            z += latitude.sin();
+        }
+        let longitude = f64::atan2(y, x).to_degrees_as_c();
+        Position { longitude, latitude: f64::atan2(z, x.hypot(y)).to_degrees_as_c() }
+    }
+
     /// Returns the distance to another position along the earth's surface, in metres.
     pub(super) fn distance_m(self, other: Position) -> f64 {
         let half = ((other.longitude.to_radians_as_c() - self.longitude.to_radians_as_c()) / 2.0).sin();
@@ -206,6 +219,27 @@ impl Region {
         level -= i32::from(latitude > 66.0) + i32::from(latitude > 80.0);
         level.clamp(1, LEVELS as i32) as u32
     }
+}
+
+/// Returns the intervals of scores that cover the area between two corners, each from its first score up to and without
+/// its last: those of up to nine cells.
+pub(super) fn box_ranges(south_west: Position, north_east: Position) -> Vec<[f64; 2]> {
+    const SIDE_MAX: u32 = 2;
+    let corners = |level: u32| {
+        let last = (1 << level) - 1;
+        [south_west, north_east].map(|corner| {
+            let Cell { column, row, .. } = Cell::at(corner, level);
+            (column.min(last), row.min(last))
+        })
+    };
+    let fits = |level: &u32| {
+        let [(west, south), (east, north)] = corners(*level);
+        east - west <= SIDE_MAX && north - south <= SIDE_MAX
+    };
+    let level = (1..=LEVELS).rev().find(fits).unwrap_or(1);
+    let [(west, south), (east, north)] = corners(level);
+    let rows = south..=north;
+    rows.flat_map(|row| (west..=east).map(move |column| Cell { column, row, level }.scores())).collect()
 }
 
 /// The neighbours of a cell, as steps to the north and to the east, in the order in which Redis visits them.

@@ -3,6 +3,7 @@
 //! The region is covered by a few intervals of scores, whose members are then tested one by one.
 
 use crate::command::elements::{reply_item, store_result};
+use crate::command::geo::polygon::Polygon;
 use crate::command::geo::position::{Position, Region, Shape, signed};
 use crate::command::geo::protocol::{read_position, read_unit, reply_distance, reply_position};
 use crate::dispatch::args::is_word;
@@ -57,6 +58,8 @@ struct Query<'a> {
     /// The centre; `None` if it is given as a member and the sorted set is missing.
     centre: Option<Position>,
     shape: Option<Shape>,
+    /// The region, in place of centre and shape.
+    polygon: Option<Polygon>,
     /// The length in metres of the unit in which sizes are given and distances are replied.
     unit_m: f64,
     order: Option<Order>,
@@ -120,10 +123,16 @@ fn search(call: &mut Call<'_>, form: Form) -> Result<()> {
     let source = call.args.key()?;
     let set = call.view.get::<SortedSet>(source, Lookup::READ)?;
     query.read(&mut call.args, set, form)?;
-    let found = match (set, query.region()) {
-        (Some(set), Some(region)) => query.choose(query.find(set, region)),
+    let found = match (set, &query.polygon, query.region()) {
+        (Some(set), Some(polygon), _) => {
+            query.find(set, polygon.score_ranges(), |position| polygon.distance_m(position))
+        }
+        (Some(set), None, Some(region)) => {
+            query.find(set, region.score_ranges(), |position| region.distance_m(position))
+        }
         _ => Vec::new(),
     };
+    let found = query.choose(found);
     match query.target {
         None => {
             query.reply(&mut call.reply, &found);
@@ -203,7 +212,15 @@ impl<'a> Query<'a> {
             return Ok(false);
         }
         let left = args.left();
+        let is_polygon = self.polygon.is_some();
         match () {
+            () if is_word(word, "BYPOLYGON") && left >= 1 && !is_polygon => {
+                if self.from.is_some() || self.shape.is_some() {
+                    return Ok(false);
+                }
+                self.read_polygon(args)?;
+            }
+            () if is_polygon => return Ok(false),
             () if is_word(word, "FROMMEMBER") && left >= 1 && self.from != Some(From::Position) => {
                 self.centre = position_of(set, args.bytes()?)?;
                 self.from = Some(From::Member);
@@ -243,6 +260,16 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
+    fn read_polygon(&mut self, args: &mut Args<'a>) -> Result<()> {
+        let count = usize::try_from(args.int()?).unwrap_or(0);
+        if count < 3 || count > args.left() / 2 {
+            return Err(Error::other("GEOSEARCH BYPOLYGON must have at least 3 vertices"));
+        }
+        self.polygon = Some(Polygon::new((0..count).map(|_| read_position(args)).collect::<Result<_>>()?));
+        self.unit_m = 1.0;
+        Ok(())
+    }
+
     /// Checks the options together, in Redis' order.
     fn check(&self, args: &Args<'a>, form: Form) -> Result<()> {
         let name = || String::from_utf8_lossy(args.request().arg(0)).into_owned();
@@ -251,11 +278,12 @@ impl<'a> Query<'a> {
             let text = format!("{what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options");
             return Err(Error::other(text));
         }
-        if form.has_options_for_region() && self.from.is_none() {
+        let needs_region = form.has_options_for_region() && self.polygon.is_none();
+        if needs_region && self.from.is_none() {
             let text = format!("exactly one of FROMMEMBER or FROMLONLAT can be specified for {}", name());
             return Err(Error::other(text));
         }
-        if form.has_options_for_region() && self.shape.is_none() {
+        if needs_region && self.shape.is_none() {
             let text = format!("exactly one of BYRADIUS and BYBOX can be specified for {}", name());
             return Err(Error::other(text));
         }
@@ -269,10 +297,16 @@ impl<'a> Query<'a> {
         Some(Region { centre: self.centre?, shape: self.shape? })
     }
 
-    /// Returns the members in a region, in the order of its intervals of scores.
-    fn find<'e>(&self, set: SortedSetRef<'e>, region: Region) -> Vec<Found<'e>> {
+    /// Returns the members in a region, in the order of its intervals of scores; `distance_m` returns the distance of a
+    /// position in the region from the centre.
+    fn find<'e>(
+        &self,
+        set: SortedSetRef<'e>,
+        ranges: Vec<[f64; 2]>,
+        distance_m: impl Fn(Position) -> Option<f64>,
+    ) -> Vec<Found<'e>> {
         let max_count = if self.is_any { self.count } else { usize::MAX };
-        let ranks = region.score_ranges().into_iter().flat_map(|[first, end]| {
+        let ranks = ranges.into_iter().flat_map(|[first, end]| {
             let (min, max) =
                 (ScoreBound { score: first, is_excluded: false }, ScoreBound { score: end, is_excluded: true });
             set.elements(set.ranks_by_score(&ScoreRange { min, max }), false)
@@ -280,7 +314,7 @@ impl<'a> Query<'a> {
         let found = ranks.filter_map(|(member, score)| {
             let score = score.get();
             let position = Position::of_score(score);
-            Some(Found { member, score, position, distance_m: region.distance_m(position)? })
+            Some(Found { member, score, position, distance_m: distance_m(position)? })
         });
         found.take(max_count).collect()
     }

@@ -79,6 +79,13 @@ fn a_redis_server_has_what_commands_that_it_does_not_know_have_written() {
         ("LMOVEM list list RIGHT LEFT EXACTLY 3 BULK", "*3 $1 5 $1 4 $1 3"),
         ("LMOVEM moved other RIGHT RIGHT COUNT 2 OBO", "*2 $1 2 $1 1"),
     ]);
+    client.expect(&[
+        ("HIMPORT PREPARE f a b", "+OK"),
+        ("HIMPORT SET hash f 1 2", "+OK"),
+        ("GEOADD places 1 1 a 5 5 b", ":2"),
+        ("GEOSEARCHSTORE near places BYPOLYGON 3 0 0 3 0 0 3", ":1"),
+        ("GEOSEARCHSTORE far places BYPOLYGON 3 0 0 20 0 0 20 STOREDIST", ":2"),
+    ]);
     for _ in 0..2 {
         client.call("XADD stream IDMP p n * f v");
         client.call("XADD stream IDMPAUTO p MAXLEN 5 * g w");
