@@ -209,6 +209,9 @@ fn xadd(call: &mut Call<'_>) -> Result<()> {
     if options.named.is_some() && !matches!(id, NewId::Auto) && !is_replayed {
         return Err(Error::other("syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"));
     }
+    if options.named.is_some() && call.namespace.engine().is_some() {
+        return Err(Error::NotOnEngine(&call.command.name)); // the cluster stores no producers
+    }
     let trim = options.trim(call, true)?;
     let pairs: SmallVec<[&[u8]; 16]> = call.args.rest().collect();
     if pairs.is_empty() || pairs.len() % 2 == 1 {

@@ -8,7 +8,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{Arg, Effect, FAST, Group, RW, UPDATE, WRITE, block, integer, key, one_of, string};
+use crate::spec::{Arg, Effect, FAST, Group, NO_ENGINE, RW, UPDATE, WRITE, block, integer, key, one_of, string};
 use crate::store::{Event, Producers, Remembrance, SideRecord, Stream};
 
 /// The argument of XADD for the producer of an entry.
@@ -24,7 +24,7 @@ pub(super) const IDEMPOTENCE: Arg = one_of(
 
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
-    Command::new("XCFGSET", xcfgset, WRITE | FAST, Group::Stream)
+    Command::new("XCFGSET", xcfgset, WRITE | FAST | NO_ENGINE, Group::Stream)
         .effect(Effect::Given)
         .arity(-2)
         .args(&[

@@ -92,7 +92,8 @@ fn the_limits_of_a_stream_are_set_and_others_make_it_forget() {
         ("XCFGSET s IDMP-MAXSIZE", SYNTAX),
         ("XCFGSET s MAXLEN 5", SYNTAX),
         ("XCFGSET", "-ERR wrong number of arguments for 'xcfgset' command"),
-        ("CONFIG GET stream-idmp-*", "*4 $20 stream-idmp-duration $3 100 $19 stream-idmp-maxsize $3 100"),
+        ("CONFIG GET stream-idmp-duration", "*2 $20 stream-idmp-duration $3 100"),
+        ("CONFIG GET stream-idmp-maxsize", "*2 $19 stream-idmp-maxsize $3 100"),
     ]);
     assert!(client.call("CONFIG SET stream-idmp-duration 0").starts_with("-ERR CONFIG SET failed"));
 }
