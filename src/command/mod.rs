@@ -112,6 +112,7 @@ pub const FAMILIES: &[&[Command]] = &[
     replication::COMMANDS,
     replication::role::COMMANDS,
     server::slowlog::COMMANDS,
+    server::command_log::COMMANDS,
     server::latency::COMMANDS,
     server::monitor::COMMANDS,
     server::debug::COMMANDS,

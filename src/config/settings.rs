@@ -411,6 +411,18 @@ supported! {
         /// The number of entries in the slow log.
         "slowlog-max-len" ~ "commandlog-slow-execution-max-len" %own slowlog_max_len: usize = "128", Kind::Int(0, i64::MAX),
             Runtime, Supported;
+        /// Records commands with requests of this many bytes in a log of COMMANDLOG; 0 records all and -1 none.
+        "commandlog-request-larger-than" !hidden %own commandlog_request_larger_than: i64 = "-1", Kind::Int(-1, i64::MAX), Runtime,
+            Supported;
+        /// The number of entries in the log of large requests.
+        "commandlog-large-request-max-len" !hidden %own commandlog_large_request_max_len: usize = "128", Kind::Int(0, i64::MAX),
+            Runtime, Supported;
+        /// Records commands with replies of this many bytes in a log of COMMANDLOG; 0 records all and -1 none.
+        "commandlog-reply-larger-than" !hidden %own commandlog_reply_larger_than: i64 = "-1", Kind::Int(-1, i64::MAX), Runtime,
+            Supported;
+        /// The number of entries in the log of large replies.
+        "commandlog-large-reply-max-len" !hidden %own commandlog_large_reply_max_len: usize = "128", Kind::Int(0, i64::MAX),
+            Runtime, Supported;
         /// Records events that take this many milliseconds, for LATENCY; 0 records none.
         "latency-monitor-threshold" %own latency_monitor_threshold: u64 = "0", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// Records a latency histogram of every command.

@@ -11,12 +11,12 @@ use crate::dispatch::{Call, Env};
 use crate::namespace::Namespace;
 use crate::observe::latency::{COMMAND, FAST_COMMAND};
 use crate::observe::{monitor, slow_log};
-use crate::resp::Request;
+use crate::resp::{Mark, Request};
 use crate::spec::{ADMIN, CommandSpec, FAST, Group, READ, SKIP_MONITOR, SKIP_SLOWLOG};
 
-/// Records a call that has just ended and took `ns` nanoseconds.
+/// Records a call that has just ended, took `ns` nanoseconds, and has its reply behind `mark`.
 #[cold]
-pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
+pub(crate) fn record(call: &mut Call<'_>, ns: u64, mark: Mark) {
     // The present settings: the call may have changed them.
     let config = call.namespace.settings.current();
     let (flags, us) = (call.command.command.flags, ns / 1000);
@@ -38,7 +38,8 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64) {
         call.namespace.observed.latency.note(event, call.namespace.clock.wall_us().div_euclid(1_000_000), us / 1000);
     }
     if !is_blocked {
-        record_if_slow(call.namespace, (call.command, call.args.request()), &call.caller.info, us);
+        let reply_len = call.reply.output().len_since(mark);
+        record_in_logs(call.namespace, (call.command, call.args.request()), &call.caller.info, (us, reply_len));
     }
     if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.namespace.observed.monitors.is_empty() {
         show(call, &config);
@@ -71,31 +72,56 @@ fn record_read(call: &mut Call<'_>) {
 pub(super) fn count_unblocked(env: Env<'_>, call: (&CommandSpec, Request<'_>), client: &ClientInfo, ns: u64) {
     let tracks = env.namespace.settings.current().latency_tracking;
     env.timer.count_unblocked(call.0, ns, tracks);
-    record_if_slow(env.namespace, call, client, ns / 1000);
+    record_in_logs(env.namespace, call, client, (ns / 1000, 0));
 }
 
-/// Adds a call to the slow log, if it took long enough.
-fn record_if_slow(
+/// Adds a call to the slow log, if it took long enough, and to the logs of large requests and replies.
+fn record_in_logs(
     namespace: &Namespace,
     (command, request): (&CommandSpec, Request<'_>),
     client: &ClientInfo,
-    duration_us: u64,
+    (duration_us, reply_len): (u64, u64),
 ) {
-    let config = namespace.settings.current();
-    let is_slow = u64::try_from(config.slowlog_log_slower_than).is_ok_and(|threshold| duration_us >= threshold);
-    if !is_slow || command.command.flags & SKIP_SLOWLOG != 0 {
+    let (config, observed) = (namespace.settings.current(), &namespace.observed);
+    if command.command.flags & SKIP_SLOWLOG != 0 {
         return;
     }
-    let args = visible(command, request);
-    let entry = slow_log::SlowLogEntry {
-        id: 0,
-        unix_s: namespace.clock.wall_us().div_euclid(1_000_000),
-        duration_us,
-        args: slow_log::clip(args.iter().copied()),
-        addr: client.peer.addr.to_string(),
-        name: client.names().name.into(),
-    };
-    namespace.observed.slow_log.push(entry, config.slowlog_max_len);
+    let request_len = if config.commandlog_request_larger_than < 0 { 0 } else { wire_len(request) };
+    for (log, measure, threshold, max_len) in [
+        (&observed.slow_log, duration_us, config.slowlog_log_slower_than, config.slowlog_max_len),
+        (
+            &observed.large_requests,
+            request_len,
+            config.commandlog_request_larger_than,
+            config.commandlog_large_request_max_len,
+        ),
+        (
+            &observed.large_replies,
+            reply_len,
+            config.commandlog_reply_larger_than,
+            config.commandlog_large_reply_max_len,
+        ),
+    ] {
+        if u64::try_from(threshold).is_ok_and(|threshold| measure >= threshold) {
+            let args = visible(command, request);
+            let entry = slow_log::SlowLogEntry {
+                id: 0,
+                unix_s: namespace.clock.wall_us().div_euclid(1_000_000),
+                measure,
+                args: slow_log::clip(args.iter().copied()),
+                addr: client.peer.addr.to_string(),
+                name: client.names().name.into(),
+            };
+            log.push(entry, max_len);
+        }
+    }
+}
+
+/// Returns the number of bytes of a request, as an array of strings.
+fn wire_len(request: Request<'_>) -> u64 {
+    let header_len = |number: usize| "*\r\n".len() + itoa::Buffer::new().format(number).len();
+    let words = request.args().map(|arg| header_len(arg.len()) + arg.len() + "\r\n".len());
+    (header_len(request.len()) + words.sum::<usize>()) as u64
 }
 
 /// Shows a script's call to the monitors when it begins, before the calls that it makes. Other calls are shown when

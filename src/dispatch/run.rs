@@ -27,7 +27,7 @@ pub(super) fn run(call: &mut Call<'_>) {
     }
     call.caller.commands += 1;
     if let Some(ns) = call.timer.end(call.command, begun, call.view.lookups()) {
-        post_call::record(call, ns);
+        post_call::record(call, ns, mark);
     }
 }
 

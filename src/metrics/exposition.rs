@@ -85,7 +85,7 @@ pub(super) fn metrics(namespace: &Namespace, handlers: &'static Handlers, format
     let scrape = Scrape {
         figures,
         slow_calls: log.len(kept),
-        last_slow_us: log.latest(1, kept).first().map_or(0, |entry| entry.duration_us),
+        last_slow_us: log.latest(1, kept).first().map_or(0, |entry| entry.measure),
         waits: Durations::of(&locks.waits()),
         holds: Durations::of(&locks.holds()),
     };

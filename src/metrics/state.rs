@@ -149,7 +149,7 @@ fn slow_calls(namespace: &Namespace) -> Value {
         json!({
             "id": entry.id,
             "at": entry.unix_s,
-            "us": entry.duration_us,
+            "us": entry.measure,
             "command": command.map_or_else(String::new, |command| command.name.replace('|', " ").to_uppercase()),
             "key": key,
             "addr": entry.addr,

@@ -47,6 +47,10 @@ pub struct Observed {
     pub errors: ErrorCounts,
     /// The slow log.
     pub slow_log: SlowLog,
+    /// The log of large requests.
+    pub large_requests: SlowLog,
+    /// The log of large replies.
+    pub large_replies: SlowLog,
     /// The latency monitor.
     pub latency: LatencyEvents,
     /// The clients that run MONITOR.
@@ -65,13 +69,15 @@ pub struct Observed {
 
 impl Observed {
     /// Creates the statistics of an instance whose `commands` commands and subcommands are executed by `threads`
-    /// threads; the slow log counts as used memory.
+    /// threads; the logs of calls count as used memory.
     pub fn new(threads: usize, commands: usize, memory_account: &Arc<MemoryAccount>) -> Self {
         Observed {
             stats: Stats::default(),
             command_stats: AllCommandStats::new(threads, commands),
             errors: ErrorCounts::default(),
             slow_log: SlowLog::new(memory_account),
+            large_requests: SlowLog::new(memory_account),
+            large_replies: SlowLog::new(memory_account),
             latency: LatencyEvents::default(),
             monitors: Monitors::default(),
             sampler: Sampler::default(),
@@ -111,9 +117,11 @@ impl Observed {
         self.engine.clear();
     }
 
-    /// Returns the duration in nanoseconds from which a call must be reported: 0 while there are monitors.
+    /// Returns the duration in nanoseconds from which a call must be reported: 0 while there are monitors, or large
+    /// requests or replies are logged.
     pub fn record_from_ns(&self, config: &Config) -> u64 {
-        if !self.monitors.is_empty() {
+        let logs_large = config.commandlog_request_larger_than >= 0 || config.commandlog_reply_larger_than >= 0;
+        if logs_large || !self.monitors.is_empty() {
             return 0;
         }
         let slow_us = u64::try_from(config.slowlog_log_slower_than).unwrap_or(u64::MAX);

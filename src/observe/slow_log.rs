@@ -1,4 +1,5 @@
-//! The slow log: the latest slow calls, each with its client and arguments.
+//! The slow log: the latest slow calls, each with its client and arguments. Logs of the same form have the latest calls
+//! with large requests, and with large replies.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ const ARGS_MAX: usize = 32;
 /// Maximum number of bytes of an argument kept.
 const ARG_LEN_MAX: usize = 128;
 
-/// The slow calls, latest first.
+/// The slow calls, or those with large requests or replies, latest first.
 #[derive(Default)]
 pub struct SlowLog {
     inner: Mutex<Inner>,
@@ -40,15 +41,15 @@ impl Inner {
     }
 }
 
-/// One slow call.
+/// One call in such a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowLogEntry {
     /// The id: entries are numbered from the start, without reuse.
     pub id: i64,
     /// Time at which the call ended, in seconds since 1970.
     pub unix_s: i64,
-    /// Duration of the call, in microseconds.
-    pub duration_us: u64,
+    /// Duration of the call, in microseconds; of a large request or reply, its bytes.
+    pub measure: u64,
     /// The arguments of the call, truncated.
     pub args: Vec<Vec<u8>>,
     /// The client's address.

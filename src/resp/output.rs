@@ -212,6 +212,11 @@ impl Output {
         Mark(self.end())
     }
 
+    /// Returns the number of bytes since `mark`.
+    pub fn len_since(&self, mark: Mark) -> u64 {
+        self.end().saturating_sub(mark.0)
+    }
+
     /// Inserts bytes at `mark`, before everything appended since; nothing of the latter may have been written yet.
     pub fn insert(&mut self, mark: Mark, bytes: Bytes) {
         let at = usize::try_from(mark.0.saturating_sub(self.written)).unwrap_or(usize::MAX);

@@ -242,7 +242,7 @@ fn settings_that_redis_and_valkey_got_since_7_0_are_taken_shown_and_kept() {
         ("availability-zone", ""),
         ("import-mode", "no"),
         ("active-defrag-cycle-us", "500"),
-        ("commandlog-request-larger-than", "1048576"),
+        ("commandlog-request-larger-than", "-1"),
         ("tcp-keepalive-probes", "3"),
         ("rdma-completion-vector", "-1"),
         ("cluster-databases", "1"),

@@ -1,6 +1,7 @@
 //! Commands and options that Redis has since a version after 8.4. The expected replies are those of the pages of their
 //! commands.
 
+mod command_log;
 mod import;
 mod lists;
 mod nack;

@@ -1,6 +1,7 @@
 //! Commands about the server as a whole: CONFIG, FLUSHALL, FLUSHDB, INFO, SHUTDOWN, TIME.
 
 pub(crate) mod acl;
+pub(crate) mod command_log;
 pub(crate) mod debug;
 pub(crate) mod help;
 pub(crate) mod info;

@@ -2,13 +2,14 @@
 
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::resp::parse_int;
+use crate::observe::slow_log::SlowLogEntry;
+use crate::resp::{Reply, parse_int};
 use crate::spec::{ADMIN, Flags, Group, LOADING, STALE, integer};
 
 const FLAGS: Flags = ADMIN | LOADING | STALE;
 
 /// The number of entries shown by default.
-const SHOWN: i64 = 10;
+const SHOWN: usize = 10;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::container(
     "SLOWLOG",
@@ -43,24 +44,33 @@ fn get(call: &mut Call<'_>) -> Result<()> {
     }
     let count = match call.args.next_arg() {
         None => SHOWN,
-        Some(word) => parse_int(word)
-            .filter(|count| *count >= -1)
-            .ok_or(Error::other("count should be greater than or equal to -1"))?,
+        Some(word) => read_count(word)?,
     };
-    let count = usize::try_from(count).unwrap_or(usize::MAX);
     let entries = call.namespace.observed.slow_log.latest(count, call.config.slowlog_max_len);
     call.reply.array(entries.len());
     for entry in entries {
-        call.reply.array(6);
-        call.reply.int(entry.id);
-        call.reply.int(entry.unix_s);
-        call.reply.int(entry.duration_us as i64);
-        call.reply.array(entry.args.len());
-        entry.args.iter().for_each(|word| call.reply.bulk(word));
-        call.reply.bulk(entry.addr.as_bytes());
-        call.reply.bulk(entry.name.as_bytes());
+        reply_entry(&mut call.reply, &entry);
     }
     Ok(())
+}
+
+/// Writes an entry of a log of calls.
+pub(super) fn reply_entry(reply: &mut Reply<'_>, entry: &SlowLogEntry) {
+    reply.array(6);
+    reply.int(entry.id);
+    reply.int(entry.unix_s);
+    reply.int(entry.measure as i64);
+    reply.array(entry.args.len());
+    entry.args.iter().for_each(|word| reply.bulk(word));
+    reply.bulk(entry.addr.as_bytes());
+    reply.bulk(entry.name.as_bytes());
+}
+
+/// Reads a number of entries; -1 is all of them.
+pub(super) fn read_count(word: &[u8]) -> Result<usize> {
+    let count = parse_int(word).filter(|count| *count >= -1);
+    let count = count.ok_or(Error::other("count should be greater than or equal to -1"))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
 fn len(call: &mut Call<'_>) -> Result<()> {

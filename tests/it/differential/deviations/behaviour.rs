@@ -70,6 +70,8 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["pfselftest"]), "", "counts ten million elements and blocks every client", "counts a hundred thousand", "other clients do not wait"),
 
     // Hashes
+    (Commands(&["commandlog"]), "`commandlog-request-larger-than`, `commandlog-reply-larger-than`", "Valkey: 1048576", "-1: these logs are off until they are set", "calls are not measured for logs that nobody reads"),
+    (Commands(&["commandlog"]), "`LARGE-REPLY`: the reply of a call that was blocked", "Valkey: counts", "does not count", "it is written elsewhere"),
     (Commands(&["himport"]), "in scripts", "8.10: keeps the fieldsets of each script apart", "is refused", "fieldsets belong to a connection"),
     (Commands(&["himport"]), "the encoding of the hash", "8.10: may be shared with other hashes of the same fields", "that of any hash", "the names of fields are kept with each hash"),
     (Commands(&["hlen", "hdel", "hset"]), "a field that has expired and was not removed yet", "8.4: counts it until it is removed", "removes it first, so that it is not counted", "an expired field is as invisible as an expired key"),
