@@ -113,6 +113,7 @@ pub const FAMILIES: &[&[Command]] = &[
     replication::role::COMMANDS,
     server::slowlog::COMMANDS,
     server::command_log::COMMANDS,
+    server::hot_keys::COMMANDS,
     server::latency::COMMANDS,
     server::monitor::COMMANDS,
     server::debug::COMMANDS,

@@ -9,6 +9,7 @@ use crate::client::info::ClientInfo;
 use crate::config::Config;
 use crate::dispatch::{Call, Env};
 use crate::namespace::Namespace;
+use crate::observe::hot_keys::CallCost;
 use crate::observe::latency::{COMMAND, FAST_COMMAND};
 use crate::observe::{monitor, slow_log};
 use crate::resp::{Mark, Request};
@@ -40,6 +41,9 @@ pub(crate) fn record(call: &mut Call<'_>, ns: u64, mark: Mark) {
     if !is_blocked {
         let reply_len = call.reply.output().len_since(mark);
         record_in_logs(call.namespace, (call.command, call.args.request()), &call.caller.info, (us, reply_len));
+        if call.namespace.observed.hot_keys.is_active() {
+            note_keys(call, ns, reply_len);
+        }
     }
     if flags & (SKIP_MONITOR | ADMIN) == 0 && !call.namespace.observed.monitors.is_empty() {
         show(call, &config);
@@ -66,6 +70,19 @@ fn record_read(call: &mut Call<'_>) {
         let max_keys = call.config.tracking_table_max_keys;
         call.namespace.push.tracking.remember(&call.caller.info, keys, max_keys, (call.config, call.now()));
     }
+}
+
+/// Counts the keys of a call whose keys are tracked by HOTKEYS. Those of transactions and scripts are counted with the
+/// calls that they make.
+#[cold]
+fn note_keys(call: &Call<'_>, ns: u64, reply_len: u64) {
+    let (command, request) = (call.command, call.args.request());
+    if matches!(command.command.group, Group::Scripting | Group::Transactions) {
+        return;
+    }
+    let cost = CallCost { ns, bytes: wire_len(request) + reply_len };
+    let keys = command.keys_of(request).map(|(position, _)| request.arg(position));
+    call.namespace.observed.hot_keys.note(keys, cost, call.now().wall_ms());
 }
 
 /// Counts a blocked call when it finishes, because it was served, has timed out, or was unblocked.

@@ -8,6 +8,7 @@ mod engine;
 pub(crate) mod errors;
 pub(crate) mod handovers;
 pub(crate) mod histogram;
+pub(crate) mod hot_keys;
 pub(crate) mod latency;
 pub(crate) mod locks;
 pub(crate) mod monitor;
@@ -19,6 +20,7 @@ pub(crate) mod unknown;
 pub(crate) use command_stats::{AllCommandStats, CallTimer};
 pub(crate) use engine::EngineStats;
 pub(crate) use errors::ErrorCounts;
+pub(crate) use hot_keys::HotKeys;
 pub(crate) use latency::LatencyEvents;
 pub(crate) use locks::LockStats;
 pub(crate) use monitor::Monitors;
@@ -51,6 +53,8 @@ pub struct Observed {
     pub large_requests: SlowLog,
     /// The log of large replies.
     pub large_replies: SlowLog,
+    /// The keys that cost most.
+    pub(crate) hot_keys: HotKeys,
     /// The latency monitor.
     pub latency: LatencyEvents,
     /// The clients that run MONITOR.
@@ -78,6 +82,7 @@ impl Observed {
             slow_log: SlowLog::new(memory_account),
             large_requests: SlowLog::new(memory_account),
             large_replies: SlowLog::new(memory_account),
+            hot_keys: HotKeys::default(),
             latency: LatencyEvents::default(),
             monitors: Monitors::default(),
             sampler: Sampler::default(),
@@ -117,11 +122,11 @@ impl Observed {
         self.engine.clear();
     }
 
-    /// Returns the duration in nanoseconds from which a call must be reported: 0 while there are monitors, or large
-    /// requests or replies are logged.
+    /// Returns the duration in nanoseconds from which a call must be reported: 0 while there are monitors, large requests
+    /// or replies are logged, or hot keys are tracked.
     pub fn record_from_ns(&self, config: &Config) -> u64 {
         let logs_large = config.commandlog_request_larger_than >= 0 || config.commandlog_reply_larger_than >= 0;
-        if logs_large || !self.monitors.is_empty() {
+        if logs_large || self.hot_keys.is_active() || !self.monitors.is_empty() {
             return 0;
         }
         let slow_us = u64::try_from(config.slowlog_log_slower_than).unwrap_or(u64::MAX);

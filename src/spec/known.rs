@@ -49,6 +49,7 @@ const SUBCOMMANDS: &[(&str, &str)] = &[
     ("config", "get help resetstat rewrite set"),
     ("function", "delete dump flush help kill list load restore stats"),
     ("himport", "discard discardall help prepare set"),
+    ("hotkeys", "get help reset start stop"),
     ("latency", "doctor graph help histogram history latest reset"),
     ("memory", "doctor help malloc-stats purge stats usage"),
     ("module", "help list load loadex unload"),

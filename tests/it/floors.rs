@@ -29,7 +29,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("instance", &["acl", "client", "config", "memory", "runtime", "spec"]),
     ("script", &["error", "memory", "observe", "resp", "spec", "runtime", "store", "text", "time"]),
     ("push", &["acl", "client", "config", "glob", "memory", "observe", "resp", "store", "time"]),
-    ("observe", &["client", "config", "memory", "resp", "spec", "store", "text", "time"]),
+    ("observe", &["client", "config", "memory", "random", "resp", "spec", "store", "text", "time"]),
     ("client", &["acl", "config", "error", "memory", "persist", "resp", "runtime", "spec", "store", "test_mode", "time"]),
     ("config", &["acl", "error", "glob", "spec", "store", "text"]),
     ("acl", &["error", "glob", "memory", "resp", "spec", "text"]),

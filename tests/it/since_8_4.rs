@@ -2,6 +2,7 @@
 //! commands.
 
 mod command_log;
+mod hot_keys;
 mod import;
 mod lists;
 mod nack;

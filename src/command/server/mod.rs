@@ -4,6 +4,7 @@ pub(crate) mod acl;
 pub(crate) mod command_log;
 pub(crate) mod debug;
 pub(crate) mod help;
+pub(crate) mod hot_keys;
 pub(crate) mod info;
 pub(crate) mod introspect;
 pub(crate) mod latency;

@@ -26,6 +26,7 @@ use crate::dispatch::Call;
 pub(crate) use field::{FieldName, InfoValue};
 pub(crate) use memory::{difference, ratio};
 pub(crate) use memory_report::MemoryReport;
+pub(crate) use reading::cpu_seconds;
 
 /// A section of INFO.
 struct Section {

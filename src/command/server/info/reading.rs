@@ -121,7 +121,7 @@ impl<'c, 'n> Reading<'c, 'n> {
 }
 
 /// Reads CPU time from the kernel's accounting in ticks of 10 ms.
-fn cpu_seconds(path: &str) -> [f64; 4] {
+pub(crate) fn cpu_seconds(path: &str) -> [f64; 4] {
     const TICKS_PER_SECOND: f64 = 100.0;
     let stat = std::fs::read_to_string(path).unwrap_or_default();
     // The name in parentheses may contain blanks; the times are fields 14 to 17 of the line.

@@ -72,6 +72,8 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     // Hashes
     (Commands(&["commandlog"]), "`commandlog-request-larger-than`, `commandlog-reply-larger-than`", "Valkey: 1048576", "-1: these logs are off until they are set", "calls are not measured for logs that nobody reads"),
     (Commands(&["commandlog"]), "`LARGE-REPLY`: the reply of a call that was blocked", "Valkey: counts", "does not count", "it is written elsewhere"),
+    (Commands(&["hotkeys"]), "the counts of keys", "8.6: an estimate", "of 1000 keys for each metric, the rest share theirs; names above 4096 bytes do not count", "bounded memory"),
+    (Commands(&["hotkeys"]), "`all-commands-all-slots-us`, `total-net-bytes`", "8.6: of the server", "of the commands that were called", "see `INFO` for the totals of the server"),
     (Commands(&["himport"]), "in scripts", "8.10: keeps the fieldsets of each script apart", "is refused", "fieldsets belong to a connection"),
     (Commands(&["himport"]), "the encoding of the hash", "8.10: may be shared with other hashes of the same fields", "that of any hash", "the names of fields are kept with each hash"),
     (Commands(&["hlen", "hdel", "hset"]), "a field that has expired and was not removed yet", "8.4: counts it until it is removed", "removes it first, so that it is not counted", "an expired field is as invisible as an expired key"),
@@ -106,7 +108,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Streams
     (Commands(&["xnack"]), "dumps, files, the log and replicas", "8.8: entries without a consumer have a format of their own", "they are those of a consumer with an empty name, delivered at the time 0", "older servers can read them, and show them as 8.8 does"),
-    (Commands(&["xcfgset", "xadd"]), "`IDMP` and `IDMPAUTO` of `XADD`: what a stream recognizes", "8.6: is in its dumps, which older servers cannot read", "is in files, the log and replicas of keylatch, beside the value; `DUMP`, `MIGRATE`, the engine etcd and replicas of Redis lack it", "older servers can read them"),
+    (Commands(&["xcfgset", "xadd"]), "`IDMP` and `IDMPAUTO` of `XADD`: what a stream recognizes", "8.6: is in its dumps, which older servers cannot read", "is in files, the log and replicas of keylatch, beside the value; `DUMP`, `MIGRATE` and replicas of Redis lack it, and the engine etcd refuses both", "older servers can read them"),
     (Commands(&["xinfo|stream"]), "`idmp-duration` and its kin", "8.6: are always there", "are there once a producer has named an entry, or `XCFGSET` was called", "the reply is that of 8.4"),
     (Commands(&["xinfo|stream"]), "`nacked-count` of a group", "8.8: is always there", "is there if it is not 0", "the reply is that of 8.4"),
     (Commands(&["xinfo|consumers", "xinfo|stream"]), "consumers", "without `inactive` and `active-time`", "with them", "as Redis 7.2"),
@@ -157,6 +159,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Data types
     (General(DataTypes), "vector sets: `VADD`, `VSIM` and their kin", "do not exist; 8.4 has them", "unknown commands", "not implemented yet"),
+    (General(DataTypes), "deadlines of members of sets (`SEXPIRE` and its kin), `XIDMPRECORD`", "do not exist; later versions have them", "unknown commands", "not implemented yet"),
 
     // Server
     (Commands(&["info"]), "fields of missing features", "their values", "0; memory and statistics are its own; also some fields of later versions, and `mem_allocator_quantum`", "exporters find every field"),
