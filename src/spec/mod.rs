@@ -82,11 +82,15 @@ pub(crate) const EVERY: Flags = 1 << 31;
 /// Derived, see [`CommandSpec::flags`]: not a plain data command, so the gate's state may differ after it.
 pub(crate) const CONTROL: Flags = 1 << 30;
 
+/// Derived, see [`CommandSpec::flags`]: the command is one of a module in Redis.
+pub(crate) const OF_MODULE: Flags = 1 << 29;
+
 /// The names under which `COMMAND` lists the flags, in Redis' order.
 pub(crate) const FLAG_NAMES: &[(Flags, &str)] = &[
     (WRITE, "write"),
     (READ, "readonly"),
     (DENY_OOM, "denyoom"),
+    (OF_MODULE, "module"),
     (ADMIN, "admin"),
     (PUBSUB, "pubsub"),
     (NO_SCRIPT, "noscript"),
@@ -157,8 +161,26 @@ pub enum Group {
     Test,
 }
 
+/// A module of Redis whose commands are built in, as `MODULE LIST` shows it: clients look for it before they use these.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Module {
+    pub(crate) name: &'static str,
+    pub(crate) version: i64,
+}
+
+/// The module of JSON documents, in its version for Redis 8.4.
+const JSON_MODULE: Module = Module { name: "ReJSON", version: 80400 };
+
 impl Group {
-    /// Returns the name that `COMMAND DOCS` gives.
+    /// Returns the module that the commands belong to in Redis.
+    pub(crate) fn module(self) -> Option<&'static Module> {
+        match self {
+            Group::Json => Some(&JSON_MODULE),
+            _ => None,
+        }
+    }
+
+    /// Returns the name that `COMMAND DOCS` gives to the commands of Redis itself.
     pub fn name(self) -> &'static str {
         match self {
             Group::String => "string",

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::resp::{Request, parse_int};
 use crate::spec::{
     ADMIN, Arg, ArgKind, BLOCKING, CONTROL, Declaration, EVERY, EXCLUSIVE, FAST, Flags, Group, INCOMPLETE, KeyFlags,
-    Marks, NOT_KEY, PUBSUB, READ, Row, WRITE,
+    Marks, NOT_KEY, OF_MODULE, PUBSUB, READ, Row, WRITE,
 };
 use crate::store::Store;
 
@@ -157,7 +157,7 @@ impl CommandSpec {
         let only_key = only_key.filter(|first| *first < arity.unsigned_abs() as usize); // a key that may be missing
         CommandSpec {
             name,
-            flags: derived_flags(command.flags),
+            flags: derived_flags(command),
             marks: command.marks | container.map_or(0, |container| container.marks),
             is_container: row.handler.is_none(),
             arity,
@@ -279,9 +279,11 @@ impl CommandSpec {
 }
 
 /// Adds the derived flags to declared ones.
-fn derived_flags(flags: Flags) -> Flags {
+fn derived_flags(command: &Declaration) -> Flags {
+    let flags = command.flags;
     let is_control = flags & (READ | WRITE) == 0 || flags & (EXCLUSIVE | ADMIN) != 0;
-    flags | EVERY | if is_control { CONTROL } else { 0 }
+    let of_module = if command.group.module().is_some() { OF_MODULE } else { 0 };
+    flags | EVERY | of_module | if is_control { CONTROL } else { 0 }
 }
 
 /// Returns the ACL categories that follow from a row's flags, group and declared categories.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::spec::{CommandSpec, Declaration, Row};
+use crate::spec::{CommandSpec, Declaration, Module, Row};
 
 /// The table of commands by name: an open-addressed hash table over fingerprints, with at least four slots per command.
 pub struct CommandTable {
@@ -75,6 +75,17 @@ impl CommandTable {
     /// Returns all commands by name, each followed by its subcommands; their numbers count in this order.
     pub fn every(&self) -> impl Iterator<Item = &CommandSpec> {
         self.commands.iter().flat_map(CommandSpec::with_subcommands)
+    }
+
+    /// Returns the modules of Redis whose commands there are.
+    pub(crate) fn modules(&self) -> Vec<&'static Module> {
+        let mut modules = Vec::new();
+        for module in self.commands.iter().filter_map(|command| command.command.group.module()) {
+            if !modules.contains(&module) {
+                modules.push(module);
+            }
+        }
+        modules
     }
 
     /// Returns the number of commands and subcommands.

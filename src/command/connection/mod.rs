@@ -9,6 +9,7 @@ use crate::client::session::Replies;
 use crate::command::connection::client::{client_name, set_name};
 use crate::command::hash::import::forget_all;
 use crate::command::keys::databases::read_database;
+use crate::command::server::modules::write_modules;
 use crate::command::server::monitor;
 use crate::dispatch::args::is_word;
 use crate::dispatch::denials::record_failed_login;
@@ -17,8 +18,8 @@ use crate::error::{Error, Result};
 use crate::resp::{Protocol, Reply, parse_int};
 use crate::spec::marks::{DROPS_QUEUE, HEALTH_CHECK, OF_LINK, REPEATABLE, SELECTS_DB, SPARED_BY_FAULTS};
 use crate::spec::{
-    ALLOW_BUSY, ALLOW_SUBSCRIBED, Arg, FAST, Flags, Group, LOADING, NO_AUTH, NO_QUEUE, NO_SCRIPT, REDACTED, STALE,
-    block, integer, redact_all, string,
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, Arg, CommandTable, FAST, Flags, Group, LOADING, NO_AUTH, NO_QUEUE, NO_SCRIPT,
+    REDACTED, STALE, block, integer, redact_all, string,
 };
 use crate::store::View;
 use crate::text::Dialect;
@@ -258,11 +259,11 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
         call.caller.set_protocol(protocol, &mut call.reply);
         call.end_batch(); // a subscribed client may call more or fewer commands in the new protocol
     }
-    let (id, dialect) = (call.caller.info.id as i64, call.config.dialect());
-    enter(call, destination, move |reply| introduce_server(reply, id, dialect))
+    let (id, dialect, commands) = (call.caller.info.id as i64, call.config.dialect(), call.namespace.commands);
+    enter(call, destination, move |reply| introduce_server(reply, id, dialect, commands))
 }
 
-fn introduce_server(reply: &mut Reply<'_>, id: i64, dialect: Dialect) {
+fn introduce_server(reply: &mut Reply<'_>, id: i64, dialect: Dialect, commands: &CommandTable) {
     let version = if reply.protocol() == Protocol::Resp3 { 3 } else { 2 };
     reply.map(7);
     for (field, value) in [("server", dialect.name()), ("version", dialect.version())] {
@@ -278,7 +279,7 @@ fn introduce_server(reply: &mut Reply<'_>, id: i64, dialect: Dialect) {
         reply.bulk(value.as_bytes());
     }
     reply.bulk(b"modules");
-    reply.array(0);
+    write_modules(reply, commands);
 }
 
 fn reset(call: &mut Call<'_>) -> Result<()> {

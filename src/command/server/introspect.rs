@@ -154,7 +154,9 @@ fn list(call: &mut Call<'_>) -> Result<()> {
         (Some(filterby), 2) if is_word(filterby, "FILTERBY") => {
             let (filter, value) = (call.args.bytes()?, call.args.bytes()?);
             if is_word(filter, "MODULE") {
-                Vec::new() // there are no modules
+                matching(call, |command| {
+                    command.command.group.module().is_some_and(|module| is_word(value, module.name))
+                })
             } else if is_word(filter, "ACLCAT") {
                 in_category(call, value)
             } else if is_word(filter, "PATTERN") {
@@ -190,7 +192,7 @@ fn describe(reply: &mut Reply<'_>, command: &CommandSpec) {
     reply.array(10);
     reply.bulk(command.name.as_bytes());
     reply.int(i64::from(command.arity));
-    words(reply, &names_of(command.command.flags, FLAG_NAMES));
+    words(reply, &names_of(command.flags, FLAG_NAMES));
     reply.int(first);
     reply.int(last);
     reply.int(step);
@@ -282,8 +284,10 @@ fn text_field(reply: &mut Reply<'_>, name: &str, value: &str) {
 /// Writes a command as COMMAND DOCS shows it.
 fn document(reply: &mut Reply<'_>, registered: &CommandSpec) {
     let command = registered.command;
+    let module = command.group.module();
     let fields = 3
         + usize::from(!command.complexity.is_empty())
+        + usize::from(module.is_some())
         + usize::from(command.deprecated.is_some() || command.internal)
         + 2 * usize::from(command.deprecated.is_some())
         + usize::from(!command.args.is_empty())
@@ -291,9 +295,12 @@ fn document(reply: &mut Reply<'_>, registered: &CommandSpec) {
     reply.map(fields);
     text_field(reply, "summary", command.summary);
     text_field(reply, "since", command.since);
-    text_field(reply, "group", command.group.name());
+    text_field(reply, "group", module.map_or(command.group.name(), |_| "module"));
     if !command.complexity.is_empty() {
         text_field(reply, "complexity", command.complexity);
+    }
+    if let Some(module) = module {
+        text_field(reply, "module", module.name);
     }
     let flags = [(command.deprecated.is_some(), "deprecated"), (command.internal, "syscmd")];
     if flags.iter().any(|(is_set, _)| *is_set) {

@@ -3,8 +3,10 @@
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
-use crate::resp::parse_int;
-use crate::spec::{ADMIN, Arg, FAST, Flags, Group, NO_ASYNC_LOADING, NO_SCRIPT, READ, block, integer, string};
+use crate::resp::{Reply, parse_int};
+use crate::spec::{
+    ADMIN, Arg, CommandTable, FAST, Flags, Group, Module, NO_ASYNC_LOADING, NO_SCRIPT, READ, block, integer, string,
+};
 use crate::text::REDIS_VERSION;
 
 const MODULE_FLAGS: Flags = ADMIN | NO_SCRIPT;
@@ -22,21 +24,38 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("5.0.0", "", "Draws a picture and shows the version."),
     Command::container("MODULE", Group::Server, &[
         Command::new("LIST", module_list, MODULE_FLAGS, Group::Server).tips(&["nondeterministic_output_order"])
-            .docs("4.0.0", "O(N) where N is the number of loaded modules.", "Lists the loaded modules; always empty, because modules are not supported."),
+            .docs("4.0.0", "O(N) where N is the number of loaded modules.", "Lists the modules of Redis whose commands are built in."),
         Command::new("LOAD", module_load, LOAD_FLAGS, Group::Server)
             .args(&[string("path"), string("arg").optional().multiple()])
-            .docs("4.0.0", "O(1)", "Always fails, because modules are not supported."),
+            .docs("4.0.0", "O(1)", "Always fails, because no module can be loaded."),
         Command::new("LOADEX", module_load, LOAD_FLAGS, Group::Server).args(LOADEX_ARGS).arity(-3)
-            .docs("7.0.0", "O(1)", "Always fails, because modules are not supported."),
+            .docs("7.0.0", "O(1)", "Always fails, because no module can be loaded."),
         Command::new("UNLOAD", module_unload, LOAD_FLAGS, Group::Server).args(&[string("name")])
-            .docs("4.0.0", "O(1)", "Always fails, because modules are not supported."),
+            .docs("4.0.0", "O(1)", "Always fails, because no module can be unloaded."),
     ])
     .docs("4.0.0", "Depends on subcommand.", "Contains the module subcommands."),
 ];
 
 fn module_list(call: &mut Call<'_>) -> Result<()> {
-    call.reply.array(0);
+    write_modules(&mut call.reply, call.namespace.commands);
     Ok(())
+}
+
+/// Writes an array of maps that describe the built-in modules.
+pub(crate) fn write_modules(reply: &mut Reply<'_>, commands: &CommandTable) {
+    let modules = commands.modules();
+    reply.array(modules.len());
+    for Module { name, version } in modules {
+        reply.map(4);
+        reply.bulk(b"name");
+        reply.bulk(name.as_bytes());
+        reply.bulk(b"ver");
+        reply.int(*version);
+        reply.bulk(b"path");
+        reply.bulk(b"");
+        reply.bulk(b"args");
+        reply.array(0);
+    }
 }
 
 fn module_load(call: &mut Call<'_>) -> Result<()> {

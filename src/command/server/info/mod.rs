@@ -68,7 +68,7 @@ const SECTIONS: &[Section] = &[
     section(&["stats"], "Stats", Unasked, statistics::STATS),
     section(&["replication"], "Replication", Unasked, replication::REPLICATION),
     section(&["cpu"], "CPU", Unasked, server::CPU),
-    section(&["modules", "module_list"], "Modules", Unasked, &[]),
+    section(&["modules", "module_list"], "Modules", Unasked, server::MODULES),
     section(&["commandstats"], "Commandstats", ForAll, statistics::COMMAND_STATS),
     section(&["errorstats"], "Errorstats", Unasked, statistics::ERROR_STATS),
     section(&["latencystats"], "Latencystats", ForAll, statistics::LATENCY_STATS),

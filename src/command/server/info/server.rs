@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::command::server::info::field::{InfoField, InfoValue, field, fixed, optional, zero};
+use crate::command::server::info::field::{InfoField, InfoValue, family, field, fixed, optional, parts, zero};
 use crate::command::server::info::reading::Reading;
 use crate::config::Config;
+use crate::spec::Module;
 use crate::text::{Dialect, REDIS_VERSION};
 
 #[rustfmt::skip] // a table
@@ -68,6 +69,22 @@ pub(super) const CPU: &[InfoField] = &[
     field("used_cpu_sys_main_thread", |from| seconds(from.cpu().main[1])),
     field("used_cpu_user_main_thread", |from| seconds(from.cpu().main[0])),
 ];
+
+/// The built-in modules, a line each.
+pub(super) const MODULES: &[InfoField] = &[family("module", |from| {
+    let line = |module: &Module| {
+        parts([
+            ("name", module.name.into()),
+            ("ver", module.version.into()),
+            ("api", 1_i64.into()),
+            ("filters", 0_i64.into()),
+            ("usedby", "[]".into()),
+            ("using", "[]".into()),
+            ("options", "[handle-io-errors|handle-repl-async-load]".into()),
+        ])
+    };
+    from.namespace().commands.modules().into_iter().map(|module| (String::new(), line(module))).collect()
+})];
 
 pub(super) const CLUSTER: &[InfoField] = &[zero("cluster_enabled")];
 
