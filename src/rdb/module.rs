@@ -132,12 +132,6 @@ impl<'a> ModuleReader<'_, 'a> {
         self.0.array().map(f64::from_le_bytes)
     }
 
-    /// Reads a single-precision float.
-    pub(crate) fn float(&mut self) -> Option<f32> {
-        self.expect(part::FLOAT)?;
-        self.0.array().map(f32::from_le_bytes)
-    }
-
     /// Reads a string of at most `len_max` bytes.
     pub(crate) fn text(&mut self, len_max: usize) -> Option<Cow<'a, [u8]>> {
         self.expect(part::STRING)?;

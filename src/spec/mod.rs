@@ -170,12 +170,15 @@ pub(crate) struct Module {
 
 /// The module of JSON documents, in its version for Redis 8.4.
 const JSON_MODULE: Module = Module { name: "ReJSON", version: 80400 };
+/// The module of the probabilistic types.
+const BLOOM_MODULE: Module = Module { name: "bf", version: 80400 };
 
 impl Group {
     /// Returns the module that the commands belong to in Redis.
     pub(crate) fn module(self) -> Option<&'static Module> {
         match self {
             Group::Json => Some(&JSON_MODULE),
+            Group::Bloom | Group::Cuckoo | Group::CountMinSketch | Group::TopK | Group::TDigest => Some(&BLOOM_MODULE),
             _ => None,
         }
     }

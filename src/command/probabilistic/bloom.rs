@@ -1,8 +1,7 @@
 //! `BF.*`: scalable Bloom filters.
 
 use crate::command::probabilistic::{
-    UNKNOWN_ARGUMENT, argument, line, not_found, position_of, reply_field, reply_fields, value, value_or_nothing,
-    wrong_arity,
+    UNKNOWN_ARGUMENT, argument, not_found, position_of, reply_field, reply_fields, value, value_or_nothing, wrong_arity,
 };
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
@@ -126,7 +125,7 @@ fn reserve(call: &mut Call<'_>) -> Result<()> {
         let word = options.get(at + 1).ok_or(Error::other("no expansion"))?;
         let factor = parse_int(word).ok_or(Error::other("bad expansion"))?;
         if factor != 0 && shape.is_fixed {
-            return Err(line("Nonscaling filters cannot expand"));
+            return Err(Error::Line("Nonscaling filters cannot expand"));
         }
         shape.is_fixed |= factor == 0;
         shape.expansion = expansion(factor)
@@ -173,15 +172,15 @@ fn insert(call: &mut Call<'_>) -> Result<()> {
             (b'i', ..) => break,
             (b'e', b'r', _) => {
                 let rate = parse_double(argument(call)?).and_then(error_rate);
-                shape.error_rate = rate.ok_or(line("Bad error rate"))?;
+                shape.error_rate = rate.ok_or(Error::Line("Bad error rate"))?;
             }
             (b'e', ..) => {
                 let factor = parse_int(argument(call)?).and_then(expansion);
-                shape.expansion = factor.ok_or(line("Bad expansion"))?;
+                shape.expansion = factor.ok_or(Error::Line("Bad expansion"))?;
             }
             (b'c', ..) => {
                 let size = parse_int(argument(call)?).and_then(capacity);
-                shape.capacity = size.ok_or(line("Bad capacity"))?;
+                shape.capacity = size.ok_or(Error::Line("Bad capacity"))?;
             }
             (b'n', _, b'c') => creates = false,
             (b'n', ..) => shape.is_fixed = true,
@@ -284,7 +283,7 @@ fn info(call: &mut Call<'_>) -> Result<()> {
         return Ok(());
     };
     let at = FIELDS.iter().position(|name| is_word(field, name.name));
-    reply_field(call, fields[at.ok_or(line("Invalid information value"))?]);
+    reply_field(call, fields[at.ok_or(Error::Line("Invalid information value"))?]);
     Ok(())
 }
 
@@ -298,7 +297,7 @@ fn card(call: &mut Call<'_>) -> Result<()> {
 fn scandump(call: &mut Call<'_>) -> Result<()> {
     let (key, iterator) = (call.args.key()?, parse_int(call.args.bytes()?));
     let bytes = call.view.get::<BloomFilter>(key, Lookup::READ)?.ok_or_else(not_found)?;
-    let iterator = iterator.ok_or(line("Second argument must be numeric"))?;
+    let iterator = iterator.ok_or(Error::Line("Second argument must be numeric"))?;
     let (next, part) = match iterator {
         0 => (1, bloom::header(bytes)),
         _ => bloom::chunk(bytes, iterator).unwrap_or((0, b"")),

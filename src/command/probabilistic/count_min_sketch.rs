@@ -1,6 +1,6 @@
 //! `CMS.*`: count-min sketches.
 
-use crate::command::probabilistic::{line, position_of, reply_fields, value, wrong_arity};
+use crate::command::probabilistic::{position_of, reply_fields, value, wrong_arity};
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::probabilistic::NotAllocated;
@@ -47,30 +47,30 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.0.0", "O(1)", "Describes a count-min sketch."),
 ];
 
-const MISSING: Error = line("CMS: key does not exist");
-const NO_MEMORY: Error = line("CMS: Insufficient memory to create the key");
-const INVALID: Error = line("CMS: invalid init arguments");
+const MISSING: Error = Error::Line("CMS: key does not exist");
+const NO_MEMORY: Error = Error::Line("CMS: Insufficient memory to create the key");
+const INVALID: Error = Error::Line("CMS: invalid init arguments");
 
 fn initbydim(call: &mut Call<'_>) -> Result<()> {
     let key = new_key(call)?;
     let positive = |word| parse_int(word).filter(|number| *number > 0).map(|number| number as u64);
-    let width = positive(call.args.bytes()?).ok_or(line("CMS: invalid width"))?;
-    let depth = positive(call.args.bytes()?).ok_or(line("CMS: invalid depth"))?;
+    let width = positive(call.args.bytes()?).ok_or(Error::Line("CMS: invalid width"))?;
+    let depth = positive(call.args.bytes()?).ok_or(Error::Line("CMS: invalid depth"))?;
     create(call, key, width, depth)
 }
 
 fn initbyprob(call: &mut Call<'_>) -> Result<()> {
     let key = new_key(call)?;
     let fraction = |word| parse_double(word).filter(|number| *number > 0.0 && *number < 1.0);
-    let error = fraction(call.args.bytes()?).ok_or(line("CMS: invalid overestimation value"))?;
-    let probability = fraction(call.args.bytes()?).ok_or(line("CMS: invalid prob value"))?;
+    let error = fraction(call.args.bytes()?).ok_or(Error::Line("CMS: invalid overestimation value"))?;
+    let probability = fraction(call.args.bytes()?).ok_or(Error::Line("CMS: invalid prob value"))?;
     let (width, depth) = sketch::dimensions(error, probability);
     create(call, key, width, depth)
 }
 
 fn new_key<'a>(call: &mut Call<'a>) -> Result<Key<'a>> {
     let key = call.args.key()?;
-    if call.view.exists(key) { Err(line("CMS: key already exists")) } else { Ok(key) }
+    if call.view.exists(key) { Err(Error::Line("CMS: key already exists")) } else { Ok(key) }
 }
 
 fn create(call: &mut Call<'_>, key: Key<'_>, width: u64, depth: u64) -> Result<()> {
@@ -98,8 +98,8 @@ fn incrby(call: &mut Call<'_>) -> Result<()> {
     }
     let mut items = Vec::with_capacity(call.args.left() / 2);
     while let Some(item) = call.args.next_arg() {
-        let by = parse_int(call.args.bytes()?).ok_or(line("CMS: Cannot parse number"))?;
-        items.push((item, u64::try_from(by).map_err(|_| line("CMS: Number cannot be negative"))?));
+        let by = parse_int(call.args.bytes()?).ok_or(Error::Line("CMS: Cannot parse number"))?;
+        items.push((item, u64::try_from(by).map_err(|_| Error::Line("CMS: Number cannot be negative"))?));
     }
     call.reply.array(items.len());
     for (item, by) in items {
@@ -124,25 +124,25 @@ fn merge(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let target = value::<CountMinSketch>(call, key, MISSING)?;
     let dimensions = (sketch::width(target), sketch::depth(target));
-    let count = parse_int(call.args.bytes()?).ok_or(line("CMS: invalid numkeys"))?;
+    let count = parse_int(call.args.bytes()?).ok_or(Error::Line("CMS: invalid numkeys"))?;
     let count = usize::try_from(count).ok().filter(|count| *count > 0);
-    let count = count.ok_or(line("CMS: Number of keys must be positive"))?;
+    let count = count.ok_or(Error::Line("CMS: Number of keys must be positive"))?;
     let words: Vec<&[u8]> = call.args.rest().collect();
     match position_of(&words, "WEIGHTS") {
-        None if words.len() != count => return Err(line("CMS: wrong number of keys")),
+        None if words.len() != count => return Err(Error::Line("CMS: wrong number of keys")),
         Some(at) if at != count || words.len() != at * 2 + 1 => {
-            return Err(line("CMS: wrong number of keys/weights"));
+            return Err(Error::Line("CMS: wrong number of keys/weights"));
         }
         _ => {}
     }
     let mut sources = Vec::with_capacity(count);
     for at in 0..count {
         let weight = words.get(count + 1 + at).map_or(Some(1), |word| parse_int(word));
-        let weight = weight.ok_or(line("CMS: invalid weight value"))?;
+        let weight = weight.ok_or(Error::Line("CMS: invalid weight value"))?;
         let source = call.args.key()?;
         let bytes = value::<CountMinSketch>(call, source, MISSING)?;
         if (sketch::width(bytes), sketch::depth(bytes)) != dimensions {
-            return Err(line("CMS: width/depth is not equal"));
+            return Err(Error::Line("CMS: width/depth is not equal"));
         }
         sources.push((source, weight));
     }
@@ -153,7 +153,7 @@ fn merge(call: &mut Call<'_>) -> Result<()> {
         .zip(&sources)
         .filter_map(|(entry, (_, weight))| Some((entry.as_ref()?.get::<CountMinSketch>().ok()?, *weight)))
         .collect();
-    let sum = sketch::merged(&weighted).map_err(|_| NO_MEMORY)?.ok_or(line("CMS: MERGE overflow"))?;
+    let sum = sketch::merged(&weighted).map_err(|_| NO_MEMORY)?.ok_or(Error::Line("CMS: MERGE overflow"))?;
     drop(entries);
     call.view.edit::<CountMinSketch>(key, Event::NONE)?.change().set(sum);
     call.reply.ok();

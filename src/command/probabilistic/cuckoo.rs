@@ -1,7 +1,7 @@
 //! `CF.*`: cuckoo filters.
 
 use crate::command::probabilistic::{
-    UNKNOWN_ARGUMENT, argument, line, not_found, option_of, reply_fields, value, value_or_nothing, wrong_arity,
+    UNKNOWN_ARGUMENT, argument, not_found, option_of, reply_fields, value, value_or_nothing, wrong_arity,
 };
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -113,15 +113,15 @@ fn reserve(call: &mut Call<'_>) -> Result<()> {
     if words.len() % 2 == 0 {
         return Err(wrong_arity(call));
     }
-    let capacity = parse_int(words[0]).ok_or(line("Bad capacity"))?;
+    let capacity = parse_int(words[0]).ok_or(Error::Line("Bad capacity"))?;
     let number = |name, unparsed, range: std::ops::RangeInclusive<i64>, out_of_range, default: u16| match option_of(
         call,
         &words[1..],
         name,
-        line(unparsed),
+        Error::Line(unparsed),
     )? {
         Some(number) if range.contains(&number) => Ok(number as u16),
-        Some(_) => Err(line(out_of_range)),
+        Some(_) => Err(Error::Line(out_of_range)),
         None => Ok(default),
     };
     let iterations = number(
@@ -146,7 +146,7 @@ fn reserve(call: &mut Call<'_>) -> Result<()> {
         DEFAULT.expansion,
     )?;
     if capacity < i64::from(bucket_size) * 2 || capacity > CAPACITY_MAX {
-        return Err(line("Capacity must be in the range [2 * BUCKETSIZE, 1073741824]"));
+        return Err(Error::Line("Capacity must be in the range [2 * BUCKETSIZE, 1073741824]"));
     }
     let shape = CuckooShape { capacity: capacity as u64, bucket_size, iterations, expansion };
     let mut filter = call.view.edit::<CuckooFilter>(key, Event::NONE)?;
@@ -189,7 +189,7 @@ fn add_one(call: &mut Call<'_>, addition: Addition) -> Result<()> {
     let is_added = match add_item(&mut filter, item, addition) {
         Ok(CuckooAdd::Added) => true,
         Ok(CuckooAdd::Present) => false,
-        Ok(CuckooAdd::Full | CuckooAdd::NeedsFilter) => return Err(line("Filter is full")),
+        Ok(CuckooAdd::Full | CuckooAdd::NeedsFilter) => return Err(Error::Line("Filter is full")),
         Err(_) => return Err(Error::other("Insufficient memory")),
     };
     drop(filter);
@@ -205,9 +205,9 @@ fn add_each(call: &mut Call<'_>, is_new: bool) -> Result<()> {
         match argument(call)?.first().map(u8::to_ascii_lowercase) {
             Some(b'i') => break,
             Some(b'c') => {
-                let capacity = parse_int(argument(call)?).ok_or(line("Bad capacity"))?;
+                let capacity = parse_int(argument(call)?).ok_or(Error::Line("Bad capacity"))?;
                 if !(CAPACITY_MIN..=CAPACITY_MAX).contains(&capacity) {
-                    return Err(line("Capacity must be in the range [cf-bucket-size * 2, 1073741824]"));
+                    return Err(Error::Line("Capacity must be in the range [cf-bucket-size * 2, 1073741824]"));
                 }
                 shape.capacity = capacity as u64;
             }
@@ -248,7 +248,7 @@ fn open<'v, 'a>(
         filter.change().set(bytes);
     }
     if CuckooHeader::of(filter.value()).filters >= FILTERS_MAX {
-        return Err(line("Maximum expansions reached"));
+        return Err(Error::Line("Maximum expansions reached"));
     }
     Ok(filter)
 }
@@ -303,7 +303,7 @@ fn count(call: &mut Call<'_>) -> Result<()> {
 
 fn del(call: &mut Call<'_>) -> Result<()> {
     let (key, item) = (call.args.key()?, call.args.bytes()?);
-    let missing = line("Not found");
+    let missing = Error::Line("Not found");
     let mut filter = call.view.edit::<CuckooFilter>(key, Event::NONE).map_err(|WrongType| missing.clone())?;
     let mut bytes = filter.annotate().ok_or(missing)?;
     let is_deleted = cuckoo::delete(bytes.bytes_mut(), item);
@@ -320,7 +320,7 @@ fn del(call: &mut Call<'_>) -> Result<()> {
 
 fn compact(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let missing = line("Cuckoo filter was not found");
+    let missing = Error::Line("Cuckoo filter was not found");
     let mut filter = call.view.edit::<CuckooFilter>(key, Event::NONE).map_err(|WrongType| missing.clone())?;
     let mut bytes = filter.annotate().ok_or(missing)?;
     cuckoo::compact(bytes.bytes_mut());
@@ -369,7 +369,7 @@ fn debug(call: &mut Call<'_>) -> Result<()> {
 
 fn scandump(call: &mut Call<'_>) -> Result<()> {
     let (key, iterator) = (call.args.key()?, parse_int(call.args.bytes()?));
-    let iterator = iterator.filter(|iterator| *iterator >= 0).ok_or(line("Invalid position"))?;
+    let iterator = iterator.filter(|iterator| *iterator >= 0).ok_or(Error::Line("Invalid position"))?;
     let bytes = call.view.get::<CuckooFilter>(key, Lookup::READ)?.ok_or_else(not_found)?;
     let part = match iterator {
         _ if CuckooHeader::of(bytes).items == 0 => None,
@@ -387,19 +387,19 @@ fn scandump(call: &mut Call<'_>) -> Result<()> {
 
 fn loadchunk(call: &mut Call<'_>) -> Result<()> {
     let (key, iterator, chunk) = (call.args.key()?, parse_int(call.args.bytes()?), call.args.bytes()?);
-    let iterator = iterator.filter(|iterator| *iterator != 0).ok_or(line("Invalid position"))?;
+    let iterator = iterator.filter(|iterator| *iterator != 0).ok_or(Error::Line("Invalid position"))?;
     let mut filter = call.view.edit::<CuckooFilter>(key, Event::NONE)?;
     match filter.annotate() {
         Some(_) if iterator == 1 => return Err(Error::other("item exists")),
         Some(mut bytes) => {
             let result = cuckoo::load_chunk(bytes.bytes_mut(), iterator, chunk);
-            result.map_err(|_| line("Couldn't load chunk!"))?;
+            result.map_err(|_| Error::Line("Couldn't load chunk!"))?;
             filter.count_more(1);
         }
         None if iterator != 1 => return Err(not_found()),
-        None if chunk.len() != cuckoo::HEADER => return Err(line("Invalid header")),
+        None if chunk.len() != cuckoo::HEADER => return Err(Error::Line("Invalid header")),
         None => {
-            let bytes = cuckoo::of_header(chunk).map_err(|_| line("Couldn't create filter!"))?;
+            let bytes = cuckoo::of_header(chunk).map_err(|_| Error::Line("Couldn't create filter!"))?;
             filter.change().set(bytes);
         }
     }

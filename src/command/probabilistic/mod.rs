@@ -8,8 +8,6 @@ pub(crate) mod cuckoo;
 pub(crate) mod t_digest;
 pub(crate) mod top_k;
 
-use std::borrow::Cow;
-
 use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
@@ -17,12 +15,7 @@ use crate::resp::{Protocol, parse_int};
 use crate::store::value::FlatType;
 use crate::store::{Key, Lookup};
 
-const UNKNOWN_ARGUMENT: Error = line("Unknown argument received");
-
-/// Returns an error as the whole line: those of most of these types begin with no code.
-const fn line(text: &'static str) -> Error {
-    Error::Line(Cow::Borrowed(text))
-}
+const UNKNOWN_ARGUMENT: Error = Error::Line("Unknown argument received");
 
 /// Looks a value up to read it, or fails with the error for a missing key.
 fn value<'c, K: FlatType>(call: &'c mut Call<'_>, key: Key<'_>, missing: Error) -> Result<&'c [u8]> {

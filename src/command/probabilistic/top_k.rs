@@ -1,6 +1,6 @@
 //! `TOPK.*`: the most frequent items.
 
-use crate::command::probabilistic::{line, wrong_arity};
+use crate::command::probabilistic::wrong_arity;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::probabilistic::NotAllocated;
@@ -51,7 +51,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.0.0", "O(1)", "Describes a sketch of the most frequent items."),
 ];
 
-const MISSING: Error = line("TopK: key does not exist");
+const MISSING: Error = Error::Line("TopK: key does not exist");
 /// The error for an increment; its blanks are those of Redis.
 const BAD_INCREMENT: &[u8] =
     b"TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000";
@@ -63,14 +63,14 @@ fn reserve(call: &mut Call<'_>) -> Result<()> {
         return Err(wrong_arity(call));
     }
     if call.view.exists(key) {
-        return Err(line("TopK: key already exists"));
+        return Err(Error::Line("TopK: key already exists"));
     }
     let mut shape = TopKShape { k: positive(call, "TopK: invalid k")?, width: 8, depth: 7, decay: 0.9 };
     if call.args.left() > 0 {
         shape.width = positive(call, "TopK: invalid width")?;
         shape.depth = positive(call, "TopK: invalid depth")?;
         let decay = parse_double(call.args.bytes()?).filter(|decay| *decay > 0.0 && *decay <= 1.0);
-        shape.decay = decay.ok_or(line("TopK: invalid decay value. must be '<= 1' & '> 0'"))?;
+        shape.decay = decay.ok_or(Error::Line("TopK: invalid decay value. must be '<= 1' & '> 0'"))?;
     }
     let bytes = top_k::create(shape);
     let bytes = bytes.map_err(|_| Error::other("Insufficient memory to create topk data structure"))?;
@@ -81,7 +81,7 @@ fn reserve(call: &mut Call<'_>) -> Result<()> {
 
 fn positive(call: &mut Call<'_>, error: &'static str) -> Result<u32> {
     let number = parse_int(call.args.bytes()?).and_then(|number| u32::try_from(number).ok());
-    number.filter(|number| *number > 0).ok_or(line(error))
+    number.filter(|number| *number > 0).ok_or(Error::Line(error))
 }
 
 fn add(call: &mut Call<'_>) -> Result<()> {
@@ -162,7 +162,7 @@ fn list(call: &mut Call<'_>) -> Result<()> {
     // A part of the keyword will do, as in Redis.
     let keyword = |word: &[u8]| b"WITHCOUNT".get(..word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word));
     if option.is_some_and(|word| !keyword(word)) {
-        return Err(line("WITHCOUNT keyword expected"));
+        return Err(Error::Line("WITHCOUNT keyword expected"));
     }
     let items = top_k::list(call.view.get::<TopK>(key, Lookup::READ)?.ok_or(MISSING)?);
     call.reply.array(items.len() * if option.is_some() { 2 } else { 1 });

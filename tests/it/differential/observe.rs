@@ -57,7 +57,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("stats", "eventloop_duration_cmd_sum", "from Redis 7.2"),
     ("stats", "instantaneous_eventloop_cycles_per_sec", "from Redis 7.2"),
     ("stats", "instantaneous_eventloop_duration_usec", "from Redis 7.2"),
-    #[cfg(feature = "json")]
+    #[cfg(any(feature = "json", feature = "probabilistic"))]
     ("modules", "module", "modules of Redis 8 are built in"),
 ];
 
