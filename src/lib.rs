@@ -111,7 +111,7 @@
 #![cfg_attr(feature = "internals", deny(unreachable_pub))]
 // Items used only by the program around the server are not marked one by one; the binary's build finds dead code.
 #![cfg_attr(
-    not(all(feature = "binary", feature = "lua", feature = "metrics", feature = "tls")),
+    not(all(feature = "binary", feature = "json", feature = "lua", feature = "metrics", feature = "tls")),
     allow(dead_code, unused_imports)
 )]
 

@@ -43,6 +43,8 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     #[cfg(feature = "json")]
     (Commands(&["json.set", "json.merge"]), "`FORMAT BSON`", "reads BSON that is UTF-8", "`ERR wrong format`", "no client sends it"),
     #[cfg(feature = "json")]
+    (Commands(&["json.set", "json.merge"]), "text behind the value, as `1 x`", "8.4: is ignored until 8.4.5", "`trailing characters`", "as RedisJSON 8.4.5"),
+    #[cfg(feature = "json")]
     (Commands(&["json.clear", "json.arrpop", "json.arrinsert"]), "values that contain others which the path names too", "8.4: may fail after part of the change", "the inner ones first; all or nothing", "atomicity"),
     #[cfg(feature = "json")]
     (Commands(&["json.debug"]), "`MEMORY`", "the memory of a tree", "that of the [flat form](decisions/68-json-is-one-flat-value.md), a tenth of it", "another form"),
