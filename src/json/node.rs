@@ -89,6 +89,11 @@ impl<'d> JsonNode<'d> {
         }
     }
 
+    /// Returns true for an array and an object.
+    pub(crate) fn is_container(self) -> bool {
+        self.head().container.is_some()
+    }
+
     /// Returns the values in the value: the elements of an array, the members of an object with their names, of anything
     /// else none.
     pub(crate) fn children(self) -> JsonChildren<'d> {

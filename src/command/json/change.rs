@@ -20,7 +20,8 @@ pub(super) struct ValueChange<T> {
 /// Changes the values that a path names and that are of a type. Returns a reply for each value that the path names, `None` for one
 /// of another type.
 ///
-/// `change` is given a value, and how many containers a value in its place may have in each other.
+/// `change` is given a value, and how many containers a value in its place may have in each other, which only matters for one that
+/// contains others. A single value that stays as long as it is is changed in place.
 pub(super) fn change_values<T>(
     call: &mut Call<'_>,
     key: Key<'_>,
@@ -47,9 +48,30 @@ pub(super) fn change_values<T>(
     if offsets.is_empty() {
         return Ok(replies);
     }
+    let mut only = None; // the change of a single value that contains no others
+    if let [offset] = offsets[..]
+        && let node = JsonNode::at(document, offset)
+        && !node.is_container()
+    {
+        let ValueChange { value, reply } = change(node, 0)?;
+        replies[places[0]] = Some(reply);
+        let Some(value) = value else { return Ok(replies) };
+        let end = offset + node.bytes().len();
+        if value.len() == end - offset {
+            edit.change().bytes_mut()[offset..end].copy_from_slice(&value);
+            return Ok(replies);
+        }
+        only = Some(value);
+    }
     let changed = json::edit::<Error>(document, &JsonTargets::all(&offsets), &mut |node, index, room| {
-        let ValueChange { value, reply } = change(node, room)?;
-        replies[places[index]] = Some(reply);
+        let value = match only.take() {
+            Some(value) => Some(value),
+            None => {
+                let ValueChange { value, reply } = change(node, room)?;
+                replies[places[index]] = Some(reply);
+                value
+            }
+        };
         is_changed |= value.is_some();
         Ok(value.map_or(JsonChange::Keep, |value| JsonChange::Replace(Cow::Owned(value))))
     })?;

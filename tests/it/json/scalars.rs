@@ -89,3 +89,26 @@ fn booleans_are_inverted() {
         ("JSON.TOGGLE d", "-ERR wrong number of arguments for 'json.toggle' command"),
     ]);
 }
+
+#[test]
+fn a_value_that_becomes_longer_or_shorter_moves_what_is_behind_it() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let long = "x".repeat(5000);
+    assert_eq!(client.call(&format!("JSON.SET d $ {{\"n\":1,\"s\":\"{long}\",\"a\":[7,true]}}")), "+OK");
+    for (request, reply) in [
+        ("JSON.NUMINCRBY d $.n 62", "$4 [63]"),
+        ("JSON.NUMINCRBY d $.n 1", "$4 [64]"),
+        ("JSON.NUMINCRBY d $.n 1000000", "$9 [1000064]"),
+        ("JSON.NUMINCRBY d $.n -1000063", "$3 [1]"),
+        ("JSON.TOGGLE d $.a[1]", "*1 :0"),
+        ("JSON.NUMMULTBY d $.a[0] 0.5", "$5 [3.5]"),
+        ("JSON.STRAPPEND d $.s \"y\"", "*1 :5001"),
+    ] {
+        client.expect(&[(request, reply)]);
+    }
+    client.expect(&[
+        ("JSON.GET d $.n $.a", "$31 {\"$.n\":[1],\"$.a\":[[3.5,false]]}"),
+        ("JSON.STRLEN d $.s", "*1 :5001"),
+    ]);
+}
