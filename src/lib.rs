@@ -111,7 +111,7 @@
 #![cfg_attr(feature = "internals", deny(unreachable_pub))]
 // Items used only by the program around the server are not marked one by one; the binary's build finds dead code.
 #![cfg_attr(
-    not(all(feature = "binary", feature = "json", feature = "lua", feature = "metrics", feature = "tls")),
+    not(all(feature = "binary", feature = "json", feature = "lua", feature = "metrics", feature = "tls", feature = "vectors")),
     allow(dead_code, unused_imports)
 )]
 
@@ -160,6 +160,8 @@ mod text;
 mod time;
 mod types;
 mod upkeep;
+#[cfg(feature = "vectors")]
+mod vectors;
 
 #[cfg(feature = "binary")]
 #[doc(hidden)]

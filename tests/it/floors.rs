@@ -23,7 +23,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("durability", &["client", "config", "dispatch", "memory", "namespace", "persist", "rdb", "resp", "runtime", "store", "text", "time"]),
     ("upkeep", &["client", "dispatch", "namespace", "runtime", "store", "time"]),
     ("metrics", &["acl", "client", "command", "dispatch", "namespace", "observe", "resp", "spec", "text"]),
-    ("command", &["acl", "client", "config", "dispatch", "error", "glob", "json", "memory", "murmur", "namespace", "observe", "persist", "probabilistic", "push", "rdb", "resp", "runtime", "script", "spec", "store", "test_mode", "text", "time", "types"]),
+    ("command", &["acl", "client", "config", "dispatch", "error", "glob", "json", "memory", "murmur", "namespace", "observe", "persist", "probabilistic", "push", "rdb", "resp", "runtime", "script", "spec", "store", "test_mode", "text", "time", "types", "vectors"]),
     ("dispatch", &["acl", "client", "config", "error", "memory", "namespace", "observe", "persist", "push", "rdb", "resp", "script", "spec", "store", "test_mode", "text", "time", "types"]),
     ("namespace", &["acl", "client", "config", "instance", "memory", "observe", "persist", "push", "resp", "script", "spec", "store", "test_mode", "time"]),
     ("instance", &["acl", "client", "config", "memory", "runtime", "spec"]),
@@ -35,10 +35,10 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("acl", &["error", "glob", "memory", "resp", "spec", "text"]),
     ("test_mode", &["error", "glob", "persist", "random", "resp", "spec", "store", "time"]),
     ("persist", &["memory", "random", "rdb", "resp", "runtime", "store", "text", "time", "types"]),
-    ("types", &["json", "memory", "probabilistic", "rdb", "resp", "store", "text", "time"]),
+    ("types", &["json", "memory", "probabilistic", "rdb", "resp", "store", "text", "time", "vectors"]),
     ("spec", &["resp", "store"]),
     ("error", &["store", "text"]),
-    ("store", &["memory", "random", "text", "time"]),
+    ("store", &["memory", "random", "text", "time", "vectors"]),
     ("rdb", &["memory", "resp"]),
     ("resp", &["memory", "text"]),
     ("probabilistic", &["murmur"]),
@@ -51,6 +51,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("random", &[]),
     ("json", &[]),
     ("murmur", &[]),
+    ("vectors", &[]),
 ];
 
 /// Imports that go up, or that the table does not allow, and remain to be removed. An import that no longer exists must
