@@ -111,7 +111,15 @@
 #![cfg_attr(feature = "internals", deny(unreachable_pub))]
 // Items used only by the program around the server are not marked one by one; the binary's build finds dead code.
 #![cfg_attr(
-    not(all(feature = "binary", feature = "json", feature = "lua", feature = "metrics", feature = "tls", feature = "vectors")),
+    not(all(
+        feature = "binary",
+        feature = "json",
+        feature = "lua",
+        feature = "metrics",
+        feature = "probabilistic",
+        feature = "tls",
+        feature = "vectors"
+    )),
     allow(dead_code, unused_imports)
 )]
 

@@ -47,6 +47,8 @@ pub(crate) mod testing;
 mod timeout;
 pub(crate) mod transactions;
 mod ttl;
+#[cfg(feature = "vectors")]
+pub(crate) mod vector_set;
 
 #[cfg(feature = "internals")]
 pub(crate) use server::debug::image;
@@ -84,6 +86,8 @@ pub const FAMILIES: &[&[Command]] = &[
     probabilistic::top_k::COMMANDS,
     #[cfg(feature = "probabilistic")]
     probabilistic::t_digest::COMMANDS,
+    #[cfg(feature = "vectors")]
+    vector_set::COMMANDS,
     keys::COMMANDS,
     keys::databases::COMMANDS,
     keys::dump::COMMANDS,

@@ -262,7 +262,8 @@ impl Admission<'_> {
 }
 
 fn arity(call: &Admission<'_>) -> Option<Obstacle> {
-    (!call.command.accepts(call.request.len())).then(|| Error::WrongArity(call.command.name.clone().into()).into())
+    (!call.command.accepts(call.request.len()))
+        .then(|| Error::WrongArity(call.command.name_in_errors().to_owned().into()).into())
 }
 
 fn login(call: &Admission<'_>) -> Option<Obstacle> {

@@ -155,6 +155,8 @@ pub enum Group {
     Scripting,
     /// The server as a whole.
     Server,
+    /// Vector sets.
+    VectorSet,
     /// Locks.
     Lock,
     /// Control of a server in test mode.
@@ -172,11 +174,14 @@ pub(crate) struct Module {
 const JSON_MODULE: Module = Module { name: "ReJSON", version: 80400 };
 /// The module of the probabilistic types.
 const BLOOM_MODULE: Module = Module { name: "bf", version: 80400 };
+/// The module of vector sets, which is in Redis itself.
+const VECTOR_SET_MODULE: Module = Module { name: "vectorset", version: 1 };
 
 impl Group {
     /// Returns the module that the commands belong to in Redis.
     pub(crate) fn module(self) -> Option<&'static Module> {
         match self {
+            Group::VectorSet => Some(&VECTOR_SET_MODULE),
             Group::Json => Some(&JSON_MODULE),
             Group::Bloom | Group::Cuckoo | Group::CountMinSketch | Group::TopK | Group::TDigest => Some(&BLOOM_MODULE),
             _ => None,
@@ -208,6 +213,7 @@ impl Group {
             Group::Cluster => "cluster",
             Group::Scripting => "scripting",
             Group::Server => "server",
+            Group::VectorSet => "vector_set",
             Group::Lock => "lock",
             Group::Test => "test",
         }

@@ -173,6 +173,11 @@ impl CommandSpec {
         }
     }
 
+    /// Returns the name in errors about the number of arguments: Redis has registered the commands of vector sets in capitals.
+    pub(crate) fn name_in_errors(&self) -> &str {
+        if self.command.group == Group::VectorSet { self.command.name } else { &self.name }
+    }
+
     /// Returns true if a command is this one or, if this is a container, one of its subcommands.
     pub(crate) fn covers(&self, command: &CommandSpec) -> bool {
         let rest = command.name.strip_prefix(&self.name[..]);

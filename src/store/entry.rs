@@ -69,7 +69,7 @@ const LONG_KEY: u8 = 1 << 4;
 const TYPE_SHIFT: u32 = 5;
 
 /// The type bits of every type with flat values; types with smaller discriminants have these in their type bits.
-const FLAT: u8 = Type::Stream as u8 + 1;
+const FLAT: u8 = Type::Stream as u8 + 1 + cfg!(feature = "vectors") as u8;
 
 /// Assertion that the upper bits of the kind byte hold the type bits.
 const _: () = assert!(FLAT < 1 << (u8::BITS - TYPE_SHIFT));

@@ -23,6 +23,8 @@ mod stream;
 pub(crate) mod string;
 #[cfg(test)]
 mod toy;
+#[cfg(feature = "vectors")]
+mod vector_set;
 
 use crate::rdb::module::ModuleId;
 use crate::store::entry::Entry;
@@ -39,6 +41,8 @@ const TYPES: [&TypeSpec; Type::COUNT] = [
     &sorted_set::SPEC,
     &hash::SPEC,
     &stream::SPEC,
+    #[cfg(feature = "vectors")]
+    &vector_set::SPEC,
     #[cfg(feature = "json")]
     &json::SPEC,
     #[cfg(feature = "probabilistic")]

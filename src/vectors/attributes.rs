@@ -1,60 +1,62 @@
 //! Attributes of elements: the fields of a JSON object, as far as filter expressions need them.
 //!
 //! Only fields of the object itself are found, and only numbers, strings, booleans, null and arrays of these have values.
-//! What comes after the last wanted field is not looked at, so that it need not be valid.
+//! The text after the last wanted field is not looked at, so that it need not be valid.
 
 use std::borrow::Cow;
-
-use crate::vectors::filter::Fields;
+use std::collections::BTreeMap;
 
 /// The length of the longest number.
 const NUMBER_LEN_MAX: usize = 255;
 
+/// Names of fields, and their numbers from 0 on.
+pub(super) type FieldNumbers = BTreeMap<Box<[u8]>, usize>;
+
 /// A value in an expression.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value<'a> {
+pub(super) enum Operand<'a> {
     /// A number, or a boolean as 1 or 0.
     Number(f64),
     Text(Cow<'a, [u8]>),
-    List(Cow<'a, [Value<'static>]>),
+    List(Cow<'a, [Operand<'static>]>),
     Null,
 }
 
-impl Value<'_> {
-    fn into_owned(self) -> Value<'static> {
+impl Operand<'_> {
+    fn into_owned(self) -> Operand<'static> {
         match self {
-            Value::Number(number) => Value::Number(number),
-            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
-            Value::List(list) => Value::List(Cow::Owned(list.into_owned())),
-            Value::Null => Value::Null,
+            Operand::Number(number) => Operand::Number(number),
+            Operand::Text(text) => Operand::Text(Cow::Owned(text.into_owned())),
+            Operand::List(list) => Operand::List(Cow::Owned(list.into_owned())),
+            Operand::Null => Operand::Null,
         }
     }
 
     /// Returns the value as a number; 0 for what is none.
     pub(super) fn number(&self) -> f64 {
         match self {
-            Value::Number(number) => *number,
-            Value::Text(text) if text.len() <= NUMBER_LEN_MAX => number_of_text(text),
-            Value::Text(_) | Value::List(_) | Value::Null => 0.0,
+            Operand::Number(number) => *number,
+            Operand::Text(text) if text.len() <= NUMBER_LEN_MAX => number_of_text(text),
+            Operand::Text(_) | Operand::List(_) | Operand::Null => 0.0,
         }
     }
 
     /// Returns false for 0, null and the empty string.
     pub(super) fn is_true(&self) -> bool {
         match self {
-            Value::Number(number) => *number != 0.0,
-            Value::Text(text) => !text.is_empty(),
-            Value::List(_) => true,
-            Value::Null => false,
+            Operand::Number(number) => *number != 0.0,
+            Operand::Text(text) => !text.is_empty(),
+            Operand::List(_) => true,
+            Operand::Null => false,
         }
     }
 
     /// Returns true if two values are equal, of which strings are compared with numbers as numbers.
-    pub(super) fn equals(&self, other: &Value<'_>) -> bool {
+    pub(super) fn equals(&self, other: &Operand<'_>) -> bool {
         match (self, other) {
-            (Value::Text(a), Value::Text(b)) => a == b,
-            (Value::Null, Value::Null) => true,
-            (Value::Null, _) | (_, Value::Null) => false,
+            (Operand::Text(a), Operand::Text(b)) => a == b,
+            (Operand::Null, Operand::Null) => true,
+            (Operand::Null, _) | (_, Operand::Null) => false,
             _ => self.number() == other.number(),
         }
     }
@@ -66,7 +68,7 @@ fn number_of_text(text: &[u8]) -> f64 {
 }
 
 /// Reads the values of fields, of which the first of a name counts; `None` if one is missing or has no value.
-pub(super) fn read<'a>(object: &'a [u8], fields: &Fields) -> Option<Vec<Option<Value<'a>>>> {
+pub(super) fn read<'a>(object: &'a [u8], fields: &FieldNumbers) -> Option<Vec<Option<Operand<'a>>>> {
     let (mut values, mut left) = (vec![None; fields.len()], fields.len());
     let mut scanner = Scanner { text: object, at: 0 };
     while left > 0 {
@@ -119,19 +121,19 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a value; `None` if it is an object, or not valid.
-    fn value(&mut self) -> Option<Value<'a>> {
+    fn value(&mut self) -> Option<Operand<'a>> {
         if self.peek_token()? != b'[' {
             return self.scalar();
         }
         self.at += 1;
         let mut list = Vec::new();
         if self.take(b']').is_some() {
-            return Some(Value::List(Cow::Owned(list)));
+            return Some(Operand::List(Cow::Owned(list)));
         }
         loop {
             list.push(match self.peek_token()? {
                 // A list in a list is equal to nothing but 0, as in Redis; its elements are not read.
-                b'[' => self.skip_value().map(|()| Value::List(Cow::Owned(Vec::new())))?,
+                b'[' => self.skip_value().map(|()| Operand::List(Cow::Owned(Vec::new())))?,
                 _ => self.scalar()?.into_owned(),
             });
             match self.peek_token()? {
@@ -141,16 +143,16 @@ impl<'a> Scanner<'a> {
             }
         }
         self.at += 1;
-        Some(Value::List(Cow::Owned(list)))
+        Some(Operand::List(Cow::Owned(list)))
     }
 
-    fn scalar(&mut self) -> Option<Value<'a>> {
+    fn scalar(&mut self) -> Option<Operand<'a>> {
         match self.peek_token()? {
-            b'"' => self.string().map(Value::Text),
-            b't' => self.literal(b"true").map(|()| Value::Number(1.0)),
-            b'f' => self.literal(b"false").map(|()| Value::Number(0.0)),
-            b'n' => self.literal(b"null").map(|()| Value::Null),
-            b'0'..=b'9' | b'-' | b'+' => self.number().map(Value::Number),
+            b'"' => self.string().map(Operand::Text),
+            b't' => self.literal(b"true").map(|()| Operand::Number(1.0)),
+            b'f' => self.literal(b"false").map(|()| Operand::Number(0.0)),
+            b'n' => self.literal(b"null").map(|()| Operand::Null),
+            b'0'..=b'9' | b'-' | b'+' => self.number().map(Operand::Number),
             _ => None,
         }
     }

@@ -5,9 +5,8 @@
 //! names are read in one pass over the attributes.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
-use crate::vectors::attributes::{self, Value, is_space, unescaped};
+use crate::vectors::attributes::{self, FieldNumbers, Operand, is_space, unescaped};
 
 /// Maximum length of an expression, in bytes.
 pub(crate) const EXPRESSION_LEN_MAX: usize = 64 << 10;
@@ -15,22 +14,19 @@ pub(crate) const EXPRESSION_LEN_MAX: usize = 64 << 10;
 /// The length of the longest number.
 const NUMBER_LEN_MAX: usize = 255;
 
-/// Names of fields, and their numbers from 0 on.
-pub(super) type Fields = BTreeMap<Box<[u8]>, usize>;
-
 /// A compiled expression.
 #[derive(Debug)]
 pub(crate) struct Filter {
     program: Vec<Instruction>,
     /// The fields that the program reads, and their numbers.
-    fields: Fields,
+    fields: FieldNumbers,
     /// Length of the expression.
     len: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Instruction {
-    Push(Value<'static>),
+    Push(Operand<'static>),
     /// Pushes the value of the field with this number.
     Field(usize),
     Apply(Operator),
@@ -114,7 +110,7 @@ impl Operator {
     }
 
     /// Applies an operator of two operands.
-    fn apply(self, a: &Value<'_>, b: &Value<'_>) -> f64 {
+    fn apply(self, a: &Operand<'_>, b: &Operand<'_>) -> f64 {
         let truth = |is_true: bool| if is_true { 1.0 } else { 0.0 };
         match self {
             Operator::Power => a.number().powf(b.number()),
@@ -130,8 +126,8 @@ impl Operator {
             Operator::Equal => truth(a.equals(b)),
             Operator::NotEqual => truth(!a.equals(b)),
             Operator::In => truth(match (a, b) {
-                (_, Value::List(list)) => list.iter().any(|element| a.equals(element)),
-                (Value::Text(part), Value::Text(text)) => contains(text, part),
+                (_, Operand::List(list)) => list.iter().any(|element| a.equals(element)),
+                (Operand::Text(part), Operand::Text(text)) => contains(text, part),
                 _ => false,
             }),
             Operator::And => truth(a.is_true() && b.is_true()),
@@ -184,8 +180,8 @@ impl Filter {
         attributes::read(attributes, &self.fields).is_some_and(|values| self.run(&values))
     }
 
-    fn run(&self, fields: &[Option<Value<'_>>]) -> bool {
-        let mut stack: Vec<Cow<'_, Value<'_>>> = Vec::new();
+    fn run(&self, fields: &[Option<Operand<'_>>]) -> bool {
+        let mut stack: Vec<Cow<'_, Operand<'_>>> = Vec::new();
         for instruction in &self.program {
             match instruction {
                 Instruction::Push(value) => stack.push(Cow::Borrowed(value)),
@@ -201,7 +197,7 @@ impl Filter {
                         let Some(a) = stack.pop() else { return false };
                         operator.apply(&a, &b)
                     };
-                    stack.push(Cow::Owned(Value::Number(result)));
+                    stack.push(Cow::Owned(Operand::Number(result)));
                 }
             }
         }
@@ -211,7 +207,7 @@ impl Filter {
 
 /// A token of an expression.
 enum Token<'a> {
-    Value(Value<'static>),
+    Operand(Operand<'static>),
     /// The name of a field; an empty one has no value.
     Field(&'a [u8]),
     Operator(Operator),
@@ -261,14 +257,14 @@ impl<'a> Lexer<'a> {
         let may_be_sign = !matches!(before, Some(None | Some(Operator::Close)));
         let next_is_digit = self.peek(1).is_some_and(|next| next.is_ascii_digit());
         let token = match byte {
-            b'0'..=b'9' => Token::Value(self.number()?),
-            b'-' if may_be_sign && next_is_digit => Token::Value(self.number()?),
-            b'"' | b'\'' => Token::Value(self.text_value()?),
+            b'0'..=b'9' => Token::Operand(self.number()?),
+            b'-' if may_be_sign && next_is_digit => Token::Operand(self.number()?),
+            b'"' | b'\'' => Token::Operand(self.text_value()?),
             b'.' if self.peek(1).is_none_or(is_of_field) => {
                 self.at += 1;
                 Token::Field(self.run_of(is_of_field))
             }
-            b'[' => Token::Value(self.list()?),
+            b'[' => Token::Operand(self.list()?),
             byte if byte.is_ascii_alphabetic() || is_symbol(byte) => self.word()?,
             _ => return Err(()),
         };
@@ -293,7 +289,7 @@ impl<'a> Lexer<'a> {
         Ok(Token::Operator(*operator))
     }
 
-    fn number(&mut self) -> Result<Value<'static>, ()> {
+    fn number(&mut self) -> Result<Operand<'static>, ()> {
         let start = self.at;
         if self.peek(0) == Some(b'-') {
             self.at += 1;
@@ -305,10 +301,10 @@ impl<'a> Lexer<'a> {
             self.at += 1;
         }
         let digits = std::str::from_utf8(&self.text[start..self.at]).map_err(drop)?;
-        digits.parse().map(Value::Number).map_err(drop)
+        digits.parse().map(Operand::Number).map_err(drop)
     }
 
-    fn text_value(&mut self) -> Result<Value<'static>, ()> {
+    fn text_value(&mut self) -> Result<Operand<'static>, ()> {
         let quote = self.text[self.at];
         self.at += 1;
         let start = self.at;
@@ -321,10 +317,10 @@ impl<'a> Lexer<'a> {
         }
         let text = unescaped(&self.text[start..self.at]).into_owned();
         self.at += 1;
-        Ok(Value::Text(Cow::Owned(text)))
+        Ok(Operand::Text(Cow::Owned(text)))
     }
 
-    fn list(&mut self) -> Result<Value<'static>, ()> {
+    fn list(&mut self) -> Result<Operand<'static>, ()> {
         self.at += 1;
         let mut list = Vec::new();
         loop {
@@ -343,7 +339,7 @@ impl<'a> Lexer<'a> {
             }
         }
         self.at += 1;
-        Ok(Value::List(Cow::Owned(list)))
+        Ok(Operand::List(Cow::Owned(list)))
     }
 }
 
@@ -351,7 +347,7 @@ impl<'a> Lexer<'a> {
 #[derive(Default)]
 struct Compiler {
     program: Vec<Instruction>,
-    fields: Fields,
+    fields: FieldNumbers,
     /// Operators that wait for their operands.
     waiting: Vec<Operator>,
     /// Number of values on the stack when the program so far is executed.
@@ -362,7 +358,7 @@ struct Compiler {
 impl Compiler {
     fn add(&mut self, token: Token<'_>) {
         match token {
-            Token::Value(value) => self.push(Instruction::Push(value)),
+            Token::Operand(value) => self.push(Instruction::Push(value)),
             Token::Field(name) => {
                 let next = self.fields.len();
                 let number = *self.fields.entry(name.into()).or_insert(next);
@@ -413,7 +409,7 @@ impl Compiler {
     }
 
     /// Returns the program and its fields; `None` if the expression is not one.
-    fn finish(mut self) -> Option<(Vec<Instruction>, Fields)> {
+    fn finish(mut self) -> Option<(Vec<Instruction>, FieldNumbers)> {
         while let Some(operator) = self.waiting.pop() {
             self.apply(operator);
         }

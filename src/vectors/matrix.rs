@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::vectors::quantise::{Codes, Encoded, Quantisation};
+use crate::vectors::quantise::{Codes, KeptVector, Quantisation};
 
 /// The maximum number of rows of a chunk.
 const CHUNK_ROWS_MAX: usize = 1024;
@@ -15,7 +15,7 @@ const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 /// An element beside its vector's codes.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct VectorRow {
     pub(crate) name: Arc<[u8]>,
     /// The attributes, as the client has sent them.
     pub(crate) attributes: Option<Arc<[u8]>>,
@@ -23,17 +23,17 @@ pub(crate) struct Row {
     pub(super) range: f32,
 }
 
-impl Row {
+impl VectorRow {
     /// Returns an element with a vector.
-    pub(crate) fn new(name: Arc<[u8]>, attributes: Option<Arc<[u8]>>, vector: &Encoded) -> Self {
-        Row { name, attributes, norm: vector.norm, range: vector.range }
+    pub(crate) fn new(name: Arc<[u8]>, attributes: Option<Arc<[u8]>>, vector: &KeptVector) -> Self {
+        VectorRow { name, attributes, norm: vector.norm, range: vector.range }
     }
 }
 
 /// Consecutive rows.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<VectorRow>,
     pub(super) codes: Codes,
 }
 
@@ -85,21 +85,21 @@ impl Matrix {
     ///
     /// # Panics
     /// If there is no row with this number; here and below.
-    pub(crate) fn row(&self, number: usize) -> &Row {
+    pub(crate) fn row(&self, number: usize) -> &VectorRow {
         let full = self.chunk_rows();
         &self.chunks[number / full].rows[number % full]
     }
 
     /// Returns the vector of a row.
-    pub(crate) fn vector(&self, number: usize) -> Encoded {
+    pub(crate) fn vector(&self, number: usize) -> KeptVector {
         let full = self.chunk_rows();
         let chunk = &self.chunks[number / full];
         let row = &chunk.rows[number % full];
-        Encoded { codes: chunk.codes.get(number % full, self.codes_len()), norm: row.norm, range: row.range }
+        KeptVector { codes: chunk.codes.get(number % full, self.codes_len()), norm: row.norm, range: row.range }
     }
 
     /// Adds a row with its vector at the end.
-    pub(crate) fn push(&mut self, row: Row, vector: &Encoded) {
+    pub(crate) fn push(&mut self, row: VectorRow, vector: &KeptVector) {
         if self.len % self.chunk_rows() == 0 {
             self.chunks.push(Arc::new(Chunk { rows: Vec::new(), codes: Codes::none(self.form) }));
         }
@@ -111,7 +111,7 @@ impl Matrix {
     }
 
     /// Replaces the vector of a row.
-    pub(crate) fn set_vector(&mut self, number: usize, vector: &Encoded) {
+    pub(crate) fn set_vector(&mut self, number: usize, vector: &KeptVector) {
         let (chunk, at) = self.chunk_mut(number);
         chunk.codes.put(at, &vector.codes);
         (chunk.rows[at].norm, chunk.rows[at].range) = (vector.norm, vector.range);
@@ -129,7 +129,7 @@ impl Matrix {
     }
 
     /// Removes a row, whose number the last row takes over; returns the removed row.
-    pub(crate) fn swap_remove(&mut self, number: usize) -> Row {
+    pub(crate) fn swap_remove(&mut self, number: usize) -> VectorRow {
         let (last, codes_len) = (self.len - 1, self.codes_len());
         let vector = self.vector(last);
         let (chunk, _) = self.chunk_mut(last);
@@ -152,7 +152,7 @@ impl Matrix {
     pub(crate) fn memory(&self, allocation_len: impl Fn(usize) -> usize) -> usize {
         let chunk = |chunk: &Arc<Chunk>| {
             allocation_len(2 * size_of::<usize>() + size_of::<Chunk>())
-                + allocation_len(chunk.rows.capacity() * size_of::<Row>())
+                + allocation_len(chunk.rows.capacity() * size_of::<VectorRow>())
                 + allocation_len(chunk.codes.capacity_bytes())
         };
         // Full chunks are alike, so that one of them stands for all.
@@ -169,7 +169,7 @@ impl Matrix {
         for number in 0..self.len {
             let (row, vector) = (self.row(number), self.vector(number));
             let attributes = row.attributes.as_deref().map(Arc::from);
-            copy.push(Row::new(Arc::from(&*row.name), attributes, &vector), &vector);
+            copy.push(VectorRow::new(Arc::from(&*row.name), attributes, &vector), &vector);
         }
         copy
     }

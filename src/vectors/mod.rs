@@ -18,10 +18,10 @@ mod search;
 mod tests;
 
 pub(crate) use filter::Filter;
-pub(crate) use matrix::{Matrix, Row};
+pub(crate) use matrix::{Matrix, VectorRow};
 pub(crate) use projection::{PROJECTION_MAX, Projection};
-pub(crate) use quantise::{Encoded, Quantisation};
-pub(crate) use search::{Found, Search};
+pub(crate) use quantise::{KeptVector, Quantisation, floats};
+pub(crate) use search::{Neighbour, Search};
 
 /// Maximum number of dimensions of a vector.
 pub(crate) const DIMENSIONS_MAX: usize = 1 << 16;

@@ -27,6 +27,11 @@ impl Quantisation {
         }
     }
 
+    /// Returns true if a vector has a range.
+    pub(crate) fn has_range(self) -> bool {
+        self == Quantisation::Bytes
+    }
+
     /// Returns the number in dumps.
     pub(crate) fn number(self) -> u64 {
         self as u64
@@ -129,7 +134,7 @@ fn place<T: Copy>(codes: &mut [T], at: usize, other: &[T]) {
 
 /// A vector in the form in which it is kept.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Encoded {
+pub(crate) struct KeptVector {
     pub(super) codes: Codes,
     /// The length of the vector before it was normalised; 1 for a vector of zeros.
     pub(crate) norm: f32,
@@ -137,7 +142,7 @@ pub(crate) struct Encoded {
     pub(crate) range: f32,
 }
 
-impl Encoded {
+impl KeptVector {
     /// Normalises and quantises a vector.
     pub(crate) fn new(mut vector: Vec<f32>, form: Quantisation) -> Self {
         let norm = normalise(&mut vector);
@@ -150,10 +155,10 @@ impl Encoded {
             }
             Quantisation::Bits => Codes::Bits(signs_of(&vector)),
         };
-        Encoded { codes, norm, range }
+        KeptVector { codes, norm, range }
     }
 
-    /// Returns a vector of the bytes that [`Encoded::bytes`] returns; `None` if there are too many or too few.
+    /// Returns a vector of the bytes that [`KeptVector::bytes`] returns; `None` if there are too many or too few.
     pub(crate) fn of_bytes(
         bytes: &[u8],
         (form, dimensions): (Quantisation, usize),
@@ -169,7 +174,7 @@ impl Encoded {
                 Codes::Bits(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
             }
         };
-        Some(Encoded { codes, norm, range })
+        Some(KeptVector { codes, norm, range })
     }
 
     /// Returns the codes as bytes, the lowest first.

@@ -5,8 +5,11 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use crate::vectors::filter::Filter;
-use crate::vectors::matrix::{Chunk, Matrix, Row};
-use crate::vectors::quantise::{Codes, Encoded, bit_distance, byte_distance, byte_product, float_distance};
+use crate::vectors::matrix::{Chunk, Matrix, VectorRow};
+use crate::vectors::quantise::{Codes, KeptVector, bit_distance, byte_distance, byte_product, float_distance};
+
+/// Number of bytes of vectors that take as long to compare as one byte of attributes to read.
+const FILTER_WEIGHT: usize = 4;
 
 /// A search in the rows of a set as they were when it began.
 pub(crate) struct Search {
@@ -60,14 +63,14 @@ impl Eq for Near {}
 
 /// A row that was found.
 #[derive(Debug)]
-pub(crate) struct Found<'s> {
+pub(crate) struct Neighbour<'s> {
     /// The element.
-    pub(crate) row: &'s Row,
+    pub(crate) row: &'s VectorRow,
     /// The distance from the query: 0 for the same direction, 2 for the opposite.
     pub(crate) distance: f32,
 }
 
-impl Found<'_> {
+impl Neighbour<'_> {
     /// Returns the similarity: 1 for the same direction, 0 for the opposite.
     pub(crate) fn score(&self) -> f64 {
         1.0 - f64::from(self.distance) / 2.0
@@ -76,7 +79,7 @@ impl Found<'_> {
 
 impl Search {
     /// Begins a search for the `count` rows that are nearest to a vector, among those whose attributes the filter admits.
-    pub(crate) fn new(rows: &Matrix, query: &Encoded, count: usize, filter: Option<Filter>) -> Self {
+    pub(crate) fn new(rows: &Matrix, query: &KeptVector, count: usize, filter: Option<Filter>) -> Self {
         let query = match &query.codes {
             Codes::Floats(codes) => Query::Floats(codes.clone()),
             Codes::Bytes(codes) => Query::Bytes(codes.iter().map(|code| i16::from(*code)).collect(), query.range),
@@ -88,7 +91,7 @@ impl Search {
 
     /// Compares rows until about `bytes` bytes of vectors and attributes were read; returns true if none is left.
     pub(crate) fn step(&mut self, bytes: usize) -> bool {
-        let row_len = self.rows.form().bytes_len(self.rows.dimensions()) + size_of::<Row>();
+        let row_len = self.rows.form().bytes_len(self.rows.dimensions()) + size_of::<VectorRow>();
         let mut left = bytes;
         while let Some(chunk) = self.rows.chunks().get(self.next.0) {
             if left == 0 {
@@ -132,7 +135,7 @@ impl Search {
             }
             if let Some(filter) = &self.filter {
                 let Some(attributes) = &chunk.rows[at].attributes else { continue };
-                filtered += attributes.len() + filter.cost();
+                filtered += FILTER_WEIGHT * (attributes.len() + filter.cost());
                 if filter.admits(attributes) {
                     self.keep(near);
                 }
@@ -160,10 +163,10 @@ impl Search {
     }
 
     /// Returns the rows that were found, the nearest first.
-    pub(crate) fn found(&mut self) -> impl ExactSizeIterator<Item = Found<'_>> {
+    pub(crate) fn found(&mut self) -> impl ExactSizeIterator<Item = Neighbour<'_>> {
         let nearest = std::mem::take(&mut self.nearest).into_sorted_vec();
         let rows = &self.rows;
-        nearest.into_iter().map(|near| Found { row: rows.row(near.number), distance: near.distance })
+        nearest.into_iter().map(|near| Neighbour { row: rows.row(near.number), distance: near.distance })
     }
 }
 

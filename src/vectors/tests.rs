@@ -18,15 +18,15 @@ fn name(number: usize) -> Arc<[u8]> {
     Arc::from(number.to_string().as_bytes())
 }
 
-fn number(row: &Row) -> usize {
+fn number(row: &VectorRow) -> usize {
     std::str::from_utf8(&row.name).expect("digits").parse().expect("a number")
 }
 
 fn filled(form: Quantisation, vectors: &[Vec<f32>]) -> Matrix {
     let mut matrix = Matrix::new(form, vectors[0].len());
     for (at, vector) in vectors.iter().enumerate() {
-        let vector = Encoded::new(vector.clone(), form);
-        matrix.push(Row::new(name(at), None, &vector), &vector);
+        let vector = KeptVector::new(vector.clone(), form);
+        matrix.push(VectorRow::new(name(at), None, &vector), &vector);
     }
     matrix
 }
@@ -38,7 +38,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 
 /// Returns the numbers and scores of the nearest rows, by a search in slices of `bytes`.
 fn nearest(matrix: &Matrix, query: &[f32], count: usize, bytes: usize) -> Vec<(usize, f64)> {
-    let query = Encoded::new(query.to_vec(), matrix.form());
+    let query = KeptVector::new(query.to_vec(), matrix.form());
     let mut search = Search::new(matrix, &query, count, None);
     while !search.step(bytes) {}
     search.found().map(|found| (number(found.row), found.score())).collect()
@@ -81,10 +81,10 @@ fn signs_alone_are_compared_by_the_part_of_them_that_differ() {
 fn a_vector_comes_back_within_the_error_of_its_form_and_its_codes_exactly() {
     for vector in &vectors(20, 65, 3) {
         for form in FORMS {
-            let encoded = Encoded::new(vector.clone(), form);
-            let same = Encoded::of_bytes(&encoded.bytes(), (form, 65), (encoded.norm, encoded.range));
+            let encoded = KeptVector::new(vector.clone(), form);
+            let same = KeptVector::of_bytes(&encoded.bytes(), (form, 65), (encoded.norm, encoded.range));
             assert_eq!(same.as_ref(), Some(&encoded));
-            assert_eq!(Encoded::of_bytes(&encoded.bytes(), (form, 64 + 65), (1.0, 1.0)), None);
+            assert_eq!(KeptVector::of_bytes(&encoded.bytes(), (form, 64 + 65), (1.0, 1.0)), None);
             for (value, decoded) in vector.iter().zip(encoded.decode(65)) {
                 match form {
                     Quantisation::Floats => assert!((value - decoded).abs() < 1e-6),
@@ -96,7 +96,7 @@ fn a_vector_comes_back_within_the_error_of_its_form_and_its_codes_exactly() {
             }
         }
     }
-    let zeros = Encoded::new(vec![0.0; 3], Quantisation::Bytes);
+    let zeros = KeptVector::new(vec![0.0; 3], Quantisation::Bytes);
     assert_eq!((zeros.norm, zeros.range, zeros.decode(3)), (1.0, 0.0, vec![0.0; 3]));
     for value in [f32::NAN, f32::INFINITY, f32::MAX] {
         for form in FORMS {
@@ -114,10 +114,10 @@ fn a_matrix_holds_the_same_as_a_list_through_all_changes_and_a_frozen_copy_stays
         let (frozen, before) = (matrix.clone(), nearest(&matrix, &vectors[0], 3000, usize::MAX));
         for (step, vector) in vectors.iter().enumerate().skip(3000) {
             let at = (step * 7919) % model.len();
-            let encoded = Encoded::new(vector.clone(), form);
+            let encoded = KeptVector::new(vector.clone(), form);
             match step % 4 {
                 0 => {
-                    matrix.push(Row::new(name(step), None, &encoded), &encoded);
+                    matrix.push(VectorRow::new(name(step), None, &encoded), &encoded);
                     model.push(step);
                 }
                 1 => {
@@ -280,7 +280,7 @@ fn a_search_with_a_filter_finds_only_what_it_admits_in_any_slices() {
         let attributes = format!("{{\"n\":{at}}}").into_bytes();
         assert_eq!(matrix.set_attributes(at, Some(attributes.into())), None);
     }
-    let query = Encoded::new(vectors[0].clone(), Quantisation::Bytes);
+    let query = KeptVector::new(vectors[0].clone(), Quantisation::Bytes);
     for bytes in [1, 300, usize::MAX] {
         let filter = Filter::compile(b".n < 300 and .n % 2 == 0").expect("an expression");
         let mut search = Search::new(&matrix, &query, 1000, Some(filter));

@@ -121,4 +121,6 @@ mod transaction;
 mod transcripts;
 #[cfg(all(feature = "binary", feature = "jemalloc"))]
 mod used_memory;
+#[cfg(feature = "vectors")]
+mod vector_sets;
 mod words;

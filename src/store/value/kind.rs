@@ -8,8 +8,7 @@ use crate::store::entry::Entry;
 pub struct WrongType;
 
 /// Passes the list of data types to a macro, which declares what follows from it. A line has the variant of [`Type`],
-/// the name, the type that implements [`DataType`], and the form of values that are not packed, if there is one. A line
-/// with a `cfg` attribute must have no such form.
+/// the name, the type that implements [`DataType`], and the form of values that are not packed, if there is one.
 macro_rules! data_types {
     ($declare:ident) => {
         $declare! {
@@ -25,6 +24,9 @@ macro_rules! data_types {
             Hash "hash" Hash BigHash;
             /// A log of entries with fields, and groups of consumers.
             Stream "stream" Stream BigStream;
+            /// Names with vectors.
+            #[cfg(feature = "vectors")]
+            VectorSet "vectorset" VectorSet BigVectorSet;
             /// A JSON document.
             #[cfg(feature = "json")]
             Json "ReJSON-RL" Json;

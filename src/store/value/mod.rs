@@ -22,6 +22,8 @@ pub(crate) mod set;
 pub(crate) mod sorted_set;
 pub(crate) mod stream;
 mod string;
+#[cfg(feature = "vectors")]
+pub(crate) mod vector_set;
 
 use crate::store::entry::Entry;
 use crate::store::value::stream::Stream;
@@ -46,6 +48,8 @@ pub(crate) use listpack::StoredElement;
 pub(crate) use set::{Rules as SetRules, Set, SetRef};
 pub(crate) use sorted_set::{SortedSet, SortedSetRef};
 pub(crate) use string::{SHARED_MIN, Str, StringHint};
+#[cfg(feature = "vectors")]
+pub(crate) use vector_set::VectorSet;
 
 /// Declares what [`Entry`] asks any of the data types from their list.
 macro_rules! declare_questions {

@@ -68,6 +68,8 @@ impl WalkSink for Collected {
             Type::SortedSet => SortedSet::read(entry).len(),
             Type::Hash => Hash::read(entry).len(),
             Type::String => entry.long_text().expect("a long one").pieces(),
+            #[cfg(feature = "vectors")]
+            Type::VectorSet => unreachable!("no action creates it"),
             Type::Stream => {
                 let stream = Stream::read(entry);
                 tail.extend_from_slice(format!("{:?}", stream.last()).as_bytes());
@@ -127,6 +129,8 @@ fn write(element: WalkedElement<'_>, out: &mut MarkedBytes) {
             assert_eq!(items.len(), count);
             out.extend(items.join(&b'\n'));
         }
+        #[cfg(feature = "vectors")]
+        WalkedElement::Vector(..) => unreachable!("no action creates it"),
     }
     out.push(b'\n');
 }
@@ -156,6 +160,8 @@ fn shown(entry: &Entry) -> Vec<u8> {
         Type::Hash => Hash::read(entry).for_each_timed(|field, value, deadline| {
             field.with(|field| value.with(|value| write(WalkedElement::Field(field, value, deadline), &mut lines)));
         }),
+        #[cfg(feature = "vectors")]
+        Type::VectorSet => unreachable!("no action creates it"),
         Type::Stream => {
             let stream = Stream::read(entry);
             let chunks = stream.chunks();

@@ -151,6 +151,32 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("zrevrank", "docs: arguments", "WITHSCORE is from Redis 7.2"),
     ("zunion", "docs: arguments", "AGGREGATE COUNT is from Redis 8.8"),
     ("zunionstore", "docs: arguments", "AGGREGATE COUNT is from Redis 8.8"),
+    #[cfg(feature = "vectors")]
+    ("vadd", "existence", "Redis has it since 8.0"),
+    #[cfg(feature = "vectors")]
+    ("vcard", "existence", "Redis has it since 8.0"),
+    #[cfg(feature = "vectors")]
+    ("vdim", "existence", "Redis has it since 8.0"),
+    #[cfg(feature = "vectors")]
+    ("vemb", "existence", "Redis has it since 8.0"),
+    #[cfg(feature = "vectors")]
+    ("vgetattr", "existence", "Redis has it since 8.0"),
+    #[cfg(feature = "vectors")]
+    ("vinfo", "existence", "Redis has it since 8.0"),
+    #[cfg(feature = "vectors")]
+    ("vismember", "existence", "Redis has it since 8.2"),
+    #[cfg(feature = "vectors")]
+    ("vlinks", "existence", "Redis has it since 8.0"),
+    #[cfg(feature = "vectors")]
+    ("vrandmember", "existence", "Redis has it since 8.0"),
+    #[cfg(feature = "vectors")]
+    ("vrange", "existence", "Redis has it since 8.4"),
+    #[cfg(feature = "vectors")]
+    ("vrem", "existence", "Redis has it since 8.0"),
+    #[cfg(feature = "vectors")]
+    ("vsetattr", "existence", "Redis has it since 8.0"),
+    #[cfg(feature = "vectors")]
+    ("vsim", "existence", "Redis has it since 8.0"),
     ("xackdel", "existence", "Redis has it since 8.2"),
     ("xadd", "docs: arguments", "KEEPREF, DELREF and ACKED are from Redis 8.2, IDMP and IDMPAUTO are from 8.6"),
     ("xcfgset", "existence", "Redis has it since 8.6"),

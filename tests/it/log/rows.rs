@@ -143,6 +143,12 @@ pub(crate) const STORIES: &[Story] = &[
     ("sunionstore", "SADD s a b; SADD t c", "SUNIONSTORE k s t"),
     ("swapdb", "SET k v", "SWAPDB 0 1"),
     ("unlink", "SET k v", "UNLINK k"),
+    #[cfg(feature = "vectors")]
+    ("vadd", "", "VADD k VALUES 3 1 2 3 a SETATTR {}"),
+    #[cfg(feature = "vectors")]
+    ("vrem", "VADD k VALUES 3 1 2 3 a; VADD k VALUES 3 1 2 4 b", "VREM k a"),
+    #[cfg(feature = "vectors")]
+    ("vsetattr", "VADD k VALUES 3 1 2 3 a", "VSETATTR k a {}"),
     ("xack", "XADD s 1 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >", "XACK s g 1-0"),
     ("xackdel", "XADD s 1 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >", "XACKDEL s g IDS 1 1-0"),
     ("xadd", "", "XADD s * f v"),

@@ -97,6 +97,13 @@ pub(super) fn describe(entry: &Entry) -> Described {
             list.iter().for_each(|item| elements.push(item.with_text(<[u8]>::to_vec)));
             return ("list", elements);
         }
+        #[cfg(feature = "vectors")]
+        Type::VectorSet => {
+            let (mut body, options) =
+                (MarkedBytes::default(), ValueOptions { compression: Compression::Never, len_max: 0 });
+            payload::write_body(&mut body, kind::MODULE_2, entry, options);
+            return ("vectorset", vec![body.to_vec()]);
+        }
         Type::Stream => {
             let (mut body, options) =
                 (MarkedBytes::default(), ValueOptions { compression: Compression::Never, len_max: 0 });

@@ -10,6 +10,8 @@ pub(super) mod sorted_set;
 mod steps;
 pub(super) mod stream;
 pub(super) mod text;
+#[cfg(feature = "vectors")]
+pub(super) mod vector_set;
 pub(in crate::store) mod walk;
 
 use crate::memory::heap::allocation_len;
@@ -24,13 +26,25 @@ use set::BigSet;
 use sorted_set::BigSortedSet;
 use stream::BigStream;
 use text::{LongText, pages};
+#[cfg(feature = "vectors")]
+use vector_set::BigVectorSet;
 
 /// Minimum effort that is counted when a value is freed. Freeing a smaller value takes no longer than finding its key.
 pub(in crate::store) const EFFORT_COUNTED: usize = 64;
 
-/// Declares [`Value`] from the list of data types, and its functions that match on all variants.
+/// Declares [`Value`] from the list of data types, and its functions that match on all variants: the first rules leave the
+/// lines without a large form out, the last one declares.
 macro_rules! declare_value {
-    ($($(#[$_meta:meta])* $of:ident $name:literal $_data:ident $($large:ident)?;)+) => {
+    ([$($found:tt)*] $(#[doc = $_doc:literal])+ $(#[cfg($cfg:meta)])? $_of:ident $_name:literal $_data:ident; $($rest:tt)*) => {
+        declare_value! { [$($found)*] $($rest)* }
+    };
+    (
+        [$($found:tt)*]
+        $(#[doc = $_doc:literal])+ $(#[cfg($cfg:meta)])? $of:ident $name:literal $_data:ident $large:ident; $($rest:tt)*
+    ) => {
+        declare_value! { [$($found)* $(#[cfg($cfg)])? $of $name $large;] $($rest)* }
+    };
+    ([$($(#[cfg($cfg:meta)])? $of:ident $name:literal $large:ident;)+]) => {
         /// A value that is too large, or too structured, to be stored inside an entry.
         #[derive(Debug)]
         pub(crate) enum Value {
@@ -41,10 +55,11 @@ macro_rules! declare_value {
             Packed(Vec<u8>),
             /// A flat value of at least [`SHARED_MIN`](super::SHARED_MIN) bytes.
             Flat(FlatValue),
-            $($(
+            $(
                 #[doc = concat!("A value of the type `", $name, "` that is not packed.")]
+                $(#[cfg($cfg)])?
                 $of(Box<$large>),
-            )?)+
+            )+
         }
 
         impl Value {
@@ -53,10 +68,13 @@ macro_rules! declare_value {
                     Value::Text(text) => text,
                     Value::Packed(bytes) => bytes,
                     Value::Flat(value) => value,
-                    $($(Value::$of(large) => {
-                        let large: &$large = large;
-                        large
-                    })?)+
+                    $(
+                        $(#[cfg($cfg)])?
+                        Value::$of(large) => {
+                            let large: &$large = large;
+                            large
+                        }
+                    )+
                 }
             }
 
@@ -65,10 +83,13 @@ macro_rules! declare_value {
                     Value::Text(text) => text,
                     Value::Packed(bytes) => bytes,
                     Value::Flat(value) => value,
-                    $($(Value::$of(large) => {
-                        let large: &mut $large = large;
-                        large
-                    })?)+
+                    $(
+                        $(#[cfg($cfg)])?
+                        Value::$of(large) => {
+                            let large: &mut $large = large;
+                            large
+                        }
+                    )+
                 }
             }
 
@@ -78,7 +99,10 @@ macro_rules! declare_value {
                     Value::Text(text) => text.memory(),
                     Value::Packed(bytes) => bytes.memory(),
                     Value::Flat(value) => value.memory(),
-                    $($(Value::$of(large) => allocation_len(size_of::<$large>()) + $large::memory(large),)?)+
+                    $(
+                        $(#[cfg($cfg)])?
+                        Value::$of(large) => allocation_len(size_of::<$large>()) + $large::memory(large),
+                    )+
                 }
             }
 
@@ -88,10 +112,17 @@ macro_rules! declare_value {
                     Value::Text(text) => Value::Text(text.copy()),
                     Value::Packed(bytes) => Value::Packed(bytes.copy()),
                     Value::Flat(value) => Value::Flat(value.copy()),
-                    $($(Value::$of(large) => Value::$of(Box::new($large::copy(large))),)?)+
+                    $(
+                        $(#[cfg($cfg)])?
+                        Value::$of(large) => Value::$of(Box::new($large::copy(large))),
+                    )+
                 }
             }
         }
+    };
+    // The list, as it comes.
+    ($($list:tt)+) => {
+        declare_value! { [] $($list)+ }
     };
 }
 

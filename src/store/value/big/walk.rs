@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::memory::marked::MarkedBytes;
 use crate::store::value::listpack::StoredElement;
+#[cfg(feature = "vectors")]
+use crate::vectors::{KeptVector, VectorRow};
 
 /// An element of a large value, as it is written to a snapshot.
 pub(crate) enum WalkedElement<'e> {
@@ -28,6 +30,9 @@ pub(crate) enum WalkedElement<'e> {
     Packed(&'e [u8], usize),
     /// A node of a stream: the ID of its first entry, and the listpack.
     Chunk([u8; 16], &'e [u8]),
+    /// An element of a vector set: its number, its name and attributes, and its vector.
+    #[cfg(feature = "vectors")]
+    Vector(usize, &'e VectorRow, &'e KeptVector),
 }
 
 /// Function that appends an element in the format of a snapshot.

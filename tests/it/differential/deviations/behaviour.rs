@@ -1,6 +1,6 @@
 //! Differences that a single reply cannot show: the command, setting or field of INFO, the case, and the reason.
 
-use super::page::Area::{Clients, Configuration, DataTypes, Expiry, Memory, Process, Scripting, Wire};
+use super::page::Area::{Clients, Configuration, Expiry, Memory, Process, Scripting, Wire};
 use super::page::Of::{self, Commands, General, Info, Setting};
 
 /// Row: its subject, the case, the behaviour of Redis 7.0.15, the behaviour of keylatch, and the reason.
@@ -160,8 +160,19 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["acl|setuser"]), "a blank in a first argument, as `+get|a b`", "accepted; two rules when the file is loaded again", "a syntax error", "what is saved can be loaded"),
 
     // Data types
-    (General(DataTypes), "vector sets: `VADD`, `VSIM` and their kin", "do not exist; 8.4 has them", "unknown commands", "not implemented yet"),
     (General(DataTypes), "deadlines of members of sets (`SEXPIRE` and its kin), `XIDMPRECORD`", "do not exist; later versions have them", "unknown commands", "not implemented yet"),
+    // Vector sets
+    (Commands(&["vsim"]), "", "8.4: follows a graph, and may miss elements", "compares all elements and misses none, while others are served, in the set as it was at the start of the call; `EF`, `FILTER-EF`, `TRUTH` and `NOTHREAD` change nothing", "the same reply every time"),
+    (Commands(&["vsim"]), "`FILTER` with more than 64 KiB", "8.4: is executed", "an error", "bounded memory"),
+    (Commands(&["vlinks"]), "", "8.4: links of the graph in each level", "the nearest elements in one level, at most as many as `M`", "there is no graph"),
+    (Commands(&["vinfo"]), "`max-level`, `vset-uid`", "8.4: the levels of the graph; the number of the set", "the levels that the graph would have on average; a number of the key", "there is no graph"),
+    (Commands(&["vadd"]), "`CAS`, `EF`", "8.4: a search in a thread; the care for the graph", "change nothing", "there is no graph"),
+    (Commands(&["vadd"]), "`REDUCE` with more than 16777216 factors", "8.4: accepted", "`invalid vector specification`", "bounded memory"),
+    (Commands(&["vemb", "vsim"]), "digits", "8.4: one too many in one of a thousand numbers", "the fewest that identify the number", "as in other commands"),
+    (Commands(&["vrandmember"]), "a count below -10000000", "8.4: a reply of that many elements", "`value is out of range`", "bounded memory"),
+    (Commands(&["dump"]), "a vector set", "8.4: with its graph", "with links that follow the order of the elements: searches in a Redis that restores it need a large `EF`, or `TRUTH`", "there is no graph"),
+    (Commands(&["copy"]), "a vector set", "8.4: an error", "copies it", "a type as any other"),
+    (Commands(&["command|info", "command|docs"]), "commands on vector sets", "8.4: named in capitals, without categories", "named as other commands, with the categories of their effects", "rules of users cover them"),
 
     // Server
     (Commands(&["info"]), "fields of missing features", "their values", "0; memory and statistics are its own; also some fields of later versions, and `mem_allocator_quantum`", "exporters find every field"),

@@ -38,6 +38,7 @@ pub(super) enum Area {
     Geo,
     Json,
     Probabilistic,
+    VectorSet,
     Lock,
     Generic,
     Transactions,
@@ -58,7 +59,7 @@ pub(super) enum Area {
 }
 
 impl Area {
-    const ALL: [Area; 28] = [
+    const ALL: [Area; 29] = [
         Area::String,
         Area::Bitmap,
         Area::HyperLogLog,
@@ -70,6 +71,7 @@ impl Area {
         Area::Geo,
         Area::Json,
         Area::Probabilistic,
+        Area::VectorSet,
         Area::Lock,
         Area::Generic,
         Area::Transactions,
@@ -102,6 +104,7 @@ impl Area {
             Area::Geo => "Geo",
             Area::Json => "JSON",
             Area::Probabilistic => "Probabilistic types",
+            Area::VectorSet => "Vector set",
             Area::Lock => "Locks",
             Area::Generic => "Generic",
             Area::Transactions => "Transactions",
@@ -139,6 +142,7 @@ impl Area {
             "geo" => Area::Geo,
             "json" => Area::Json,
             "bf" | "cf" | "cms" | "topk" | "tdigest" => Area::Probabilistic,
+            "vector_set" => Area::VectorSet,
             "lock" => Area::Lock,
             "generic" => Area::Generic,
             "transactions" => Area::Transactions,
