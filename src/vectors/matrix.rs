@@ -100,7 +100,7 @@ impl Matrix {
 
     /// Adds a row with its vector at the end.
     pub(crate) fn push(&mut self, row: VectorRow, vector: &KeptVector) {
-        if self.len % self.chunk_rows() == 0 {
+        if self.len.is_multiple_of(self.chunk_rows()) {
             self.chunks.push(Arc::new(Chunk { rows: Vec::new(), codes: Codes::none(self.form) }));
         }
         if let Some(chunk) = self.chunks.last_mut().map(Arc::make_mut) {

@@ -67,5 +67,5 @@ impl Projection {
 /// Returns the sign at a place of the Hadamard matrix.
 #[inline]
 fn sign(row: usize, column: usize) -> f32 {
-    if (row & column).count_ones() % 2 == 0 { 1.0 } else { -1.0 }
+    if (row & column).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 }
 }

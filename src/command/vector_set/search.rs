@@ -104,7 +104,8 @@ fn read_query(args: &mut Args<'_>, set: &BigVectorSet) -> Result<Vec<f32>> {
     if args.rest().next().is_some_and(|word| is_word(word, "ELE")) {
         let number = args.rest().nth(1).and_then(|name| set.find(name));
         let number = number.ok_or(Error::other("element not found in set"))?;
-        (args.bytes()?, args.bytes()?);
+        args.bytes()?;
+        args.bytes()?;
         return Ok(set.rows().vector(number).decode(dimensions));
     }
     let mut vector = read(args)?;

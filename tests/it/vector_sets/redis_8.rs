@@ -68,7 +68,7 @@ pub(super) fn additions(
         words.extend((0..dimensions).map(|_| format!("{:.4}", dice.roll(20_001) as f64 / 10_000.0 - 1.0).into_bytes()));
         words.push(format!("e{at}").into_bytes());
         words.extend(form.iter().map(|word| word.as_bytes().to_vec()));
-        if at % 3 > 0 {
+        if !at.is_multiple_of(3) {
             words.extend([b"SETATTR".to_vec(), format!("{{\"n\":{at},\"odd\":{}}}", at % 2 == 1).into_bytes()]);
         }
         words
@@ -157,7 +157,8 @@ fn a_dump_of_either_server_is_a_set_in_the_other() {
             for client in ["VREM r e0", "VADD r VALUES 1 1 x"] {
                 assert_eq!(here.call(client), there.call(client), "{client}");
             }
-            (here.call("DEL k r"), there.call("DEL k r"));
+            here.call("DEL k r");
+            there.call("DEL k r");
         }
     }
 }
