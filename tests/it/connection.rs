@@ -20,16 +20,45 @@ fn hello_introduces_the_server_in_the_protocol_it_chooses() {
     let facts = |proto: u8| {
         format!(
             "$6 server $5 redis $7 version $5 {} $5 proto :{proto} $2 id :1 $4 mode $10 standalone $4 role $6 master \
-             $7 modules *0",
+             $7 modules *",
             keylatch::internals::config::REDIS_VERSION
         )
     };
-    assert_eq!(client.call("HELLO"), format!("*14 {}", facts(2)));
-    assert_eq!(client.call("HELLO 3"), format!("%7 {}", facts(3)));
-    assert_eq!(client.call("HELLO"), format!("%7 {}", facts(3)));
-    assert_eq!(client.call("GET none"), "_");
-    assert_eq!(client.call("HELLO 2"), format!("*14 {}", facts(2)));
-    assert_eq!(client.call("GET none"), "$-1");
+    let mut says = |line: &str, start: String| {
+        let reply = client.call(line);
+        assert!(reply.starts_with(&start), "{line}: {reply}");
+    };
+    says("HELLO", format!("*14 {}", facts(2)));
+    says("HELLO 3", format!("%7 {}", facts(3)));
+    says("HELLO", format!("%7 {}", facts(3)));
+    says("GET none", "_".to_owned());
+    says("HELLO 2", format!("*14 {}", facts(2)));
+    says("GET none", "$-1".to_owned());
+}
+
+#[cfg(all(feature = "json", feature = "probabilistic", feature = "vectors"))]
+#[test]
+fn modules_of_redis_that_are_built_in_are_named_where_clients_look_for_them() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for module in ["bf", "ReJSON", "vectorset"] {
+        let name = format!("${} {module}", module.len());
+        for line in ["MODULE LIST", "HELLO"] {
+            let reply = client.call(line);
+            assert!(reply.contains(&format!("$4 name {name} $3 ver :")), "{line}: {reply}");
+        }
+        let info = client.call("INFO modules");
+        assert!(info.contains(&format!("module:name={module},ver=")), "{info}");
+        for (line, names) in [("bf", "$6 bf.add"), ("ReJSON", "$8 json.set"), ("vectorset", "$4 vadd")] {
+            let reply = client.call(&format!("COMMAND LIST FILTERBY MODULE {line}"));
+            assert!(reply.contains(names) && !reply.contains("$3 get"), "{line}: {reply}");
+        }
+    }
+    let shown = client.call("COMMAND INFO JSON.SET");
+    assert!(shown.contains("+write +denyoom +module "), "{shown}");
+    let documented = client.call("COMMAND DOCS JSON.SET");
+    assert!(documented.contains("$5 group $6 module ") && documented.contains("$6 module $6 ReJSON"), "{documented}");
+    client.expect(&[("COMMAND LIST FILTERBY MODULE search", "*0")]);
 }
 
 #[test]

@@ -184,6 +184,10 @@ fn mask_hello(reply: &[u8]) -> Vec<u8> {
             lines.splice(at + 1..=at + len, [MASKED]);
         }
     }
+    // The modules, which end the reply, are those of Redis 8.
+    if let Some(at) = lines.iter().position(|line| *line == b"modules\r") {
+        lines.splice(at + 1.., [MASKED, b""]);
+    }
     lines.join(&b'\n')
 }
 
