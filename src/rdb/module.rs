@@ -9,7 +9,7 @@ use crate::rdb::{Compression, Reader, write_length, write_string};
 pub(crate) mod part {
     /// The end of the value.
     pub(crate) const END: u64 = 0;
-    /// An integer with a sign, as a length.
+    /// An integer with a sign, as a length. No server writes it.
     pub(crate) const INT: u64 = 1;
     /// An integer without a sign, as a length.
     pub(crate) const UNSIGNED: u64 = 2;
@@ -82,10 +82,9 @@ pub(crate) fn write_unsigned(out: &mut MarkedBytes, value: u64) {
     write_length(out, value as usize);
 }
 
-/// Appends a part that is an integer with a sign.
+/// Appends a part that is an integer with a sign: as one without, which is how Redis writes and reads it.
 pub(crate) fn write_int(out: &mut MarkedBytes, value: i64) {
-    out.push(part::INT as u8);
-    write_length(out, value as usize);
+    write_unsigned(out, value as u64);
 }
 
 /// Appends a part that is a double.
@@ -120,10 +119,9 @@ impl<'a> ModuleReader<'_, 'a> {
         self.0.length()
     }
 
-    /// Reads an integer with a sign.
+    /// Reads an integer with a sign, see [`write_int`].
     pub(crate) fn int(&mut self) -> Option<i64> {
-        self.expect(part::INT)?;
-        self.0.length().map(|value| value as i64)
+        self.unsigned().map(|value| value as i64)
     }
 
     /// Reads a double.
@@ -191,7 +189,7 @@ mod tests {
         assert_eq!((parts.unsigned(), parts.int(), parts.double()), (Some(u64::MAX), Some(-5), Some(0.5)));
         assert_eq!((parts.text(4).as_deref(), parts.end()), (Some(&b"text"[..]), Some(())));
         assert!(reader.rest().is_empty());
-        assert_eq!(ModuleReader(&mut Reader::new(&out)).int(), None);
+        assert_eq!(ModuleReader(&mut Reader::new(&out)).double(), None);
         assert_eq!(ModuleReader(&mut Reader::new(&[part::STRING as u8, 5, b'x'])).text(9), None);
     }
 }

@@ -188,6 +188,11 @@ impl Group {
         }
     }
 
+    /// Returns true if the commands are those of a module in Redis.
+    pub fn is_of_module(self) -> bool {
+        self.module().is_some()
+    }
+
     /// Returns the name that `COMMAND DOCS` gives to the commands of Redis itself.
     pub fn name(self) -> &'static str {
         match self {

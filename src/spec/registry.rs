@@ -287,7 +287,7 @@ impl CommandSpec {
 fn derived_flags(command: &Declaration) -> Flags {
     let flags = command.flags;
     let is_control = flags & (READ | WRITE) == 0 || flags & (EXCLUSIVE | ADMIN) != 0;
-    let of_module = if command.group.module().is_some() { OF_MODULE } else { 0 };
+    let of_module = if command.group.is_of_module() { OF_MODULE } else { 0 };
     flags | EVERY | of_module | if is_control { CONTROL } else { 0 }
 }
 

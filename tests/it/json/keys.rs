@@ -282,5 +282,5 @@ fn a_category_has_all_commands() {
     let info = server.client().call("COMMAND INFO json.get");
     assert!(info.contains("+@json") && info.contains("+@read") && info.contains("+@slow"), "{info}");
     let docs = server.client().call("COMMAND DOCS json.set");
-    assert!(docs.contains("$5 group $4 json") && docs.contains("$5 since $5 1.0.0"), "{docs}");
+    assert!(docs.contains("$5 group $6 module") && docs.contains("$5 since $5 1.0.0"), "{docs}");
 }

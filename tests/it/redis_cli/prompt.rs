@@ -180,7 +180,7 @@ fn control_c_ends_the_program_while_a_command_waits() {
 #[test]
 fn push_messages_are_shown_between_replies() {
     let steps = [
-        ("hello 3\r", "7# \"modules\" => (empty array)\nHERE>"),
+        ("hello 3\r", "(empty array)\nHERE>"),
         ("client tracking on\r", "OK\nHERE>"),
         ("get k\r", "(nil)\nHERE>"),
         ("set k v\r", "set k v\nOK\nHERE>"),

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::TcpListener;
 
 use keylatch::Clock;
+use keylatch::internals::table;
 
 use super::nodes::{Kind, Node};
 use super::parties::{Primary, answer_replica};
@@ -143,7 +144,10 @@ fn a_redis_replica_has_what_every_command_has_changed_that_it_can_have() {
         ("xtrim", STREAM, "XTRIM s MAXLEN 0 DELREF"),
     ];
     let mut different = Vec::new();
-    for (name, before, request) in crate::log::rows::STORIES.iter().chain(&more) {
+    // A server without their modules knows no value of the types of Redis 8.
+    let is_known = |name: &str| !table().find(name.as_bytes()).is_some_and(|row| row.command.group.is_of_module());
+    let stories = crate::log::rows::STORIES.iter().chain(&more);
+    for (name, before, request) in stories.filter(|(name, ..)| is_known(name)) {
         client.call("FLUSHALL");
         client.call("SELECT 0");
         crate::log::rows::call_all(&mut client, name, before);

@@ -1,6 +1,6 @@
 //! Differences that a single reply cannot show: the command, setting or field of INFO, the case, and the reason.
 
-use super::page::Area::{Clients, Configuration, Expiry, Memory, Process, Scripting, Wire};
+use super::page::Area::{Clients, Configuration, DataTypes, Expiry, Memory, Process, Scripting, Wire};
 use super::page::Of::{self, Commands, General, Info, Setting};
 
 /// Row: its subject, the case, the behaviour of Redis 7.0.15, the behaviour of keylatch, and the reason.
