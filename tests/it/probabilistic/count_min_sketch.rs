@@ -1,4 +1,4 @@
-//! `CMS.*`.
+//! `CMS.*` through the socket: replies in both protocols, and errors.
 
 use super::WRONG_TYPE;
 use crate::harness::TestServer;

@@ -1,4 +1,4 @@
-//! `TOPK.*`.
+//! `TOPK.*` through the socket: replies in both protocols, and errors.
 
 use super::WRONG_TYPE;
 use crate::harness::TestServer;
