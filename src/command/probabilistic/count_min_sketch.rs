@@ -88,7 +88,7 @@ fn create(call: &mut Call<'_>, key: Key<'_>, width: u64, depth: u64) -> Result<(
 }
 
 fn incrby(call: &mut Call<'_>) -> Result<()> {
-    if call.args.left() % 2 == 0 {
+    if call.args.left().is_multiple_of(2) {
         return Err(wrong_arity(call));
     }
     let key = call.args.key()?;

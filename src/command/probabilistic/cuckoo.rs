@@ -110,7 +110,7 @@ struct Addition {
 fn reserve(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let words: Vec<&[u8]> = call.args.rest().collect();
-    if words.len() % 2 == 0 {
+    if words.len().is_multiple_of(2) {
         return Err(wrong_arity(call));
     }
     let capacity = parse_int(words[0]).ok_or(Error::Line("Bad capacity"))?;

@@ -98,7 +98,7 @@ fn add(call: &mut Call<'_>) -> Result<()> {
 
 /// Adds the increments up to the first that is not one; from there on each has the error.
 fn incrby(call: &mut Call<'_>) -> Result<()> {
-    if call.args.left() % 2 == 0 {
+    if call.args.left().is_multiple_of(2) {
         return Err(wrong_arity(call));
     }
     let key = call.args.key()?;

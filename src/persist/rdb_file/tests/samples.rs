@@ -130,6 +130,10 @@ pub(super) fn describe(entry: &Entry) -> Described {
             });
             "hash"
         }
+        _ => {
+            elements.push(Toy::read(entry).to_vec()); // as of any flat type
+            return ("flat", elements);
+        }
     };
     elements.sort();
     (name, elements)
