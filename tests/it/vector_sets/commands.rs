@@ -310,8 +310,8 @@ fn the_links_of_an_element_are_its_nearest_neighbours_in_one_level() {
 fn categories_and_flags_are_those_that_the_effects_imply() {
     let server = TestServer::start();
     let mut client = server.client();
-    assert!(client.call("COMMAND INFO VADD").contains("*2 +write +denyoom"));
-    assert!(client.call("COMMAND INFO vsim").contains("*1 +readonly"));
+    assert!(client.call("COMMAND INFO VADD").contains("*3 +write +denyoom +module"));
+    assert!(client.call("COMMAND INFO vsim").contains("*2 +readonly +module"));
     client.expect(&[
         ("ACL SETUSER reader on nopass ~* +@read", "+OK"),
         ("VADD k VALUES 1 1 a", ":1"),
