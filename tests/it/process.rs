@@ -35,7 +35,7 @@ impl Process {
     /// Starts it; standard output and standard error are read as one.
     pub(crate) fn run(command: &mut Command) -> Self {
         // Environment variables of the tests are removed, because the server would report them as unknown.
-        command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
+        command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS").env_remove("KEYLATCH_REDIS8");
         // The server saves into the working directory, and loads the files there.
         let dir = command.get_current_dir().is_none().then(|| tempfile::tempdir().expect("a directory"));
         dir.iter().for_each(|dir| _ = command.current_dir(dir.path()));
@@ -623,7 +623,7 @@ fn a_server_whose_output_nobody_reads_starts_all_the_same() {
     let mut command = Command::new(binary());
     command.args(["--port", "0", "--bind", "127.0.0.1", "--port-file", path.to_str().expect("text")]);
     command.current_dir(dir.path());
-    command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS");
+    command.env_remove("KEYLATCH_REQUIRE_REDIS").env_remove("KEYLATCH_BLESS").env_remove("KEYLATCH_REDIS8");
     let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
     drop(child.stdout.take());
     let mut process = Process { child, known_addr: None, stdout: mpsc::channel().1, _dir: None };
