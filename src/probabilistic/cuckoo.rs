@@ -21,7 +21,7 @@ pub(crate) const HEADER: usize = 38;
 const FREE: u8 = 0;
 
 /// Maximum number of filters, for which Redis has 16 bits.
-const FILTERS_MAX: u64 = u16::MAX as u64;
+const FILTERS_MAX: u64 = 64;
 const BUCKET_SIZE_MAX: u16 = 255;
 const EXPANSION_MAX: u16 = 32768;
 /// Share of deleted items from which their slots are filled by items of newer filters.

@@ -30,7 +30,7 @@ const DECAY: usize = 16;
 const CHANCE: usize = 24;
 
 /// Maximum number of rows; an item has a bucket in each.
-const DEPTH_MAX: u32 = 1 << 12;
+const DEPTH_MAX: u32 = 1 << 6;
 /// Seed of fingerprints.
 const PRINT_SEED: u32 = 1919;
 /// Room for items is allocated in multiples of this.

@@ -22,7 +22,12 @@ pub(crate) struct Filter {
     fields: FieldNumbers,
     /// Length of the expression.
     len: usize,
+    /// Number of operators that may read a text or a list to its end.
+    comparisons: usize,
 }
+
+/// The most bytes that the comparisons of one element may read. An element that would need more is left out.
+const COMPARED_MAX: usize = 1 << 24;
 
 #[derive(Clone, Debug, PartialEq)]
 enum Instruction {
@@ -167,17 +172,27 @@ impl Filter {
             }
         }
         let Some((program, fields)) = compiler.finish() else { return Err(text) };
-        Ok(Filter { program, fields, len: text.len() })
+        let reads_all = |instruction: &&Instruction| {
+            matches!(instruction, Instruction::Apply(Operator::In | Operator::Equal | Operator::NotEqual))
+        };
+        let comparisons = program.iter().filter(reads_all).count();
+        Ok(Filter { program, fields, len: text.len(), comparisons })
     }
 
-    /// Returns the cost of a run, beside the length of the attributes.
-    pub(super) fn cost(&self) -> usize {
-        self.len
+    /// Returns the cost of a run for attributes of a length.
+    pub(super) fn cost(&self, attributes_len: usize) -> usize {
+        self.len + attributes_len + self.compared(attributes_len).min(COMPARED_MAX)
+    }
+
+    /// Returns the bytes that the comparisons read at most.
+    fn compared(&self, attributes_len: usize) -> usize {
+        self.comparisons.saturating_mul(attributes_len)
     }
 
     /// Returns true if the expression is true for the attributes. It is false for attributes without one of its fields.
     pub(crate) fn admits(&self, attributes: &[u8]) -> bool {
-        attributes::read(attributes, &self.fields).is_some_and(|values| self.run(&values))
+        self.compared(attributes.len()) <= COMPARED_MAX
+            && attributes::read(attributes, &self.fields).is_some_and(|values| self.run(&values))
     }
 
     fn run(&self, fields: &[Option<Operand<'_>>]) -> bool {

@@ -135,7 +135,7 @@ impl Search {
             }
             if let Some(filter) = &self.filter {
                 let Some(attributes) = &chunk.rows[at].attributes else { continue };
-                filtered += FILTER_WEIGHT * (attributes.len() + filter.cost());
+                filtered += FILTER_WEIGHT * filter.cost(attributes.len());
                 if filter.admits(attributes) {
                     self.keep(near);
                 }

@@ -259,3 +259,17 @@ fn a_base_of_commands_leaves_the_fences_of_removed_keys() {
         ("KEYS *", "*1 $5 there"),
     ]);
 }
+
+#[cfg(feature = "probabilistic")]
+#[test]
+fn a_value_longer_than_a_client_may_send_comes_back() {
+    let (dir, short) = (dir(), ("proto-max-bulk-len", "1048576"));
+    let settings = [ON[0], ON[1], short];
+    let server = start_in(dir.path(), &settings);
+    let mut client = server.client();
+    client.expect(&[("CMS.INITBYDIM big 1000000 1", "+OK"), ("CMS.INCRBY big a 5", "*1 :5")]);
+    rewrite(&mut client);
+    drop(server);
+    let server = start_in(dir.path(), &settings);
+    server.client().expect(&[("CMS.QUERY big a", "*1 :5")]);
+}

@@ -16,7 +16,7 @@ use crate::rdb::{self, Compression, PayloadError};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
-use crate::store::{Classes, Event, Lookup, Str, WrongType, usage};
+use crate::store::{Classes, Event, Lookup, Origin, Str, WrongType, usage};
 use crate::types::payload::{self, ValueTarget};
 
 const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
@@ -69,7 +69,8 @@ fn dump(call: &mut Call<'_>) -> Result<()> {
 pub(crate) fn options(call: &Call<'_>) -> payload::ValueOptions {
     payload::ValueOptions {
         compression: Compression::at_once_if(call.config.rdbcompression),
-        len_max: call.bulk_len_max(),
+        // A record of the log may have a value that grew beyond what a client may send at once.
+        len_max: if call.view.cx().origin == Origin::Replay { usize::MAX } else { call.bulk_len_max() },
     }
 }
 

@@ -51,6 +51,11 @@ impl<'a> Options<'a> {
         }
         Ok(Options { quantisation, links: links as u16, attributes })
     }
+
+    /// Returns the attributes of the element; `None` for empty ones, which are those of an element that has none.
+    fn present_attributes(&self) -> Option<&'a [u8]> {
+        self.attributes.filter(|attributes| !attributes.is_empty())
+    }
 }
 
 pub(super) fn vadd(call: &mut Call<'_>) -> Result<()> {
@@ -65,12 +70,12 @@ pub(super) fn vadd(call: &mut Call<'_>) -> Result<()> {
         let known = edit.value().find(name);
         let set = edit.change();
         match known {
-            None => set.add(name, &vector, options.attributes),
+            None => set.add(name, &vector, options.present_attributes()),
             Some(number) => {
                 set.set_vector(number, &vector);
                 // Empty attributes remove those that there are; without the option these stay.
-                if let Some(attributes) = options.attributes {
-                    set.put_attributes(number, Some(attributes).filter(|attributes| !attributes.is_empty()));
+                if options.attributes.is_some() {
+                    set.put_attributes(number, options.present_attributes());
                 }
             }
         }
@@ -82,7 +87,7 @@ pub(super) fn vadd(call: &mut Call<'_>) -> Result<()> {
     let form = VectorSetForm { links: options.links, projection };
     let mut set = BigVectorSet::new(options.quantisation, reduced.unwrap_or(vector.len()), form);
     let vector = KeptVector::new(projected(&set, vector)?, options.quantisation);
-    set.add(name, &vector, options.attributes);
+    set.add(name, &vector, options.present_attributes());
     *edit.change() = set;
     drop(edit);
     call.reply.bool(true);

@@ -16,7 +16,7 @@ const FOUND: usize = 1 << 18;
 impl JsonPath {
     /// Returns the values of a document that the path names, in the order in which Redis finds them.
     ///
-    /// The work is limited to a multiple of the document's length, and so is the number of values.
+    /// The work is limited to a multiple of the document's length, and so are the number and the total length of the values.
     pub(crate) fn find<'d>(&self, document: &'d [u8]) -> Result<Vec<JsonNode<'d>>, JsonPathError> {
         self.find_by(self.steps.len(), document)
     }
@@ -35,7 +35,13 @@ impl JsonPath {
             budget: LOOKS + LOOKS_OF_BYTE * document.len() as u64,
             limit: FOUND + 2 * document.len(),
         };
-        finder.walk(root, &self.steps[..steps])
+        let found = finder.walk(root, &self.steps[..steps])?;
+        // Replies and changes copy what was found, which may be the same value again and again.
+        let mut bytes = LOOKS + LOOKS_OF_BYTE * document.len() as u64;
+        for node in &found {
+            bytes = bytes.checked_sub(node.bytes().len() as u64).ok_or(JsonPathError::TooMuch)?;
+        }
+        Ok(found)
     }
 }
 

@@ -249,7 +249,7 @@ impl DigestHeader {
         self.unmerged = 0;
         self.merged_weight = self.weight();
         self.unmerged_weight = 0;
-        self.compressions += 1;
+        self.compressions = self.compressions.saturating_add(1); // a dump may hold any number
         clusters
     }
 }

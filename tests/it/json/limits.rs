@@ -76,3 +76,17 @@ fn a_path_that_names_too_much_is_refused_and_changes_nothing() {
     assert_eq!(client.call("JSON.GET d $[?(@=~'(a*)*(a*)*(a*)*b')]"), "$2 []");
     assert_eq!(client.call("JSON.GET d $[?(@=~'(')]"), "$2 []");
 }
+
+#[test]
+fn a_path_that_names_the_same_large_value_again_and_again_is_refused() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let members: Vec<String> = (0..2000).map(|at| format!("\"name{at}\":{at}")).collect();
+    assert_eq!(client.call(&format!("JSON.SET d $ [[{{{}}}]]", members.join(","))), "+OK");
+    let path = format!("$[{}0][{}0]", "0,".repeat(99), "0,".repeat(99));
+    for command in ["JSON.OBJKEYS d ?", "JSON.RESP d ?", "JSON.GET d ?", "JSON.MERGE d ? {\"x\":1}"] {
+        let reply = client.call(&command.replace('?', &path));
+        assert_eq!(reply, "-ERR the path names too many values", "{command}");
+    }
+    assert!(client.call("JSON.GET d $[0,0][0].name7").starts_with("$5 [7,7]"));
+}

@@ -227,3 +227,34 @@ fn the_commands_are_in_categories_of_their_own_and_of_the_module() {
         ("CF.ADD f a", "-NOPERM this user has no permissions to run the 'cf.add' command"),
     ]);
 }
+
+#[test]
+fn a_digest_whose_counter_is_at_its_end_goes_on_and_is_loaded_again() {
+    const PAYLOAD: &str = "07814c3212f9360f100004000000000000f03f04000000000000f03f04000000000000084002100202020002817fffffffffff\
+        ffff04000000000000000004000000000000000004000000000000f03f04000000000000004004000000000000f03f04000000000000f03f000a00b5\
+        60f9bb5357d4dc";
+    let byte = |at: usize| u8::from_str_radix(&PAYLOAD[at..at + 2], 16).expect("hexadecimal");
+    let payload: Vec<u8> = (0..PAYLOAD.len()).step_by(2).map(byte).collect();
+    let server = debuggable();
+    let mut client = server.client();
+    assert_eq!(client.call_args(&[&b"RESTORE"[..], b"d", b"0", &payload]), "+OK");
+    let observations: Vec<String> = (0..100).map(|at| at.to_string()).collect();
+    for _ in 0..3 {
+        client.expect(&[(&format!("TDIGEST.ADD d {}", observations.join(" ")), "+OK")]);
+    }
+    let before = digest(&mut client, "d");
+    client.expect(&[("DEBUG RELOAD", "+OK")]);
+    assert_eq!(digest(&mut client, "d"), before);
+}
+
+#[test]
+fn a_filter_of_more_filters_than_are_searched_in_time_is_refused() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    for (filters, reply) in [(64_u64, "+OK"), (65, "-Couldn't create filter!"), (65535, "-Couldn't create filter!")] {
+        let head = [0, 1, 0, filters].map(u64::to_le_bytes).concat();
+        let header = [head, [2_u16, 1, 1].map(u16::to_le_bytes).concat()].concat();
+        assert_eq!(client.call_args(&[&b"CF.LOADCHUNK"[..], format!("f{filters}").as_bytes(), b"1", &header]), reply);
+    }
+    client.expect(&[("TOPK.RESERVE t 1 1 65 0.9", "-ERR Insufficient memory to create topk data structure")]);
+}

@@ -14,7 +14,7 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ("VADD k VALUES 3 1 2 3 a", ":0", "#f"),
     (r#"VADD k VALUES 3 3 -2 1 b SETATTR {"n":1}"#, ":1", "#t"),
     (r#"vadd k values 3 -1 -2 -3 c q8 cas ef 100 m 16 setattr {"n":2}"#, ":1", "#t"),
-    (r#"VADD k FP32 "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" z SETATTR """#, ":1", "#t"),
+    (r#"VADD k FP32 "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" z SETATTR {}"#, ":1", "#t"),
     ("VCARD k", ":4", ""),
     ("VDIM k", ":3", ""),
     ("TYPE k", "+vectorset", ""),
@@ -30,7 +30,7 @@ const SCRIPT: &[(&str, &str, &str)] = &[
     ("VEMB k a RAW other", "-ERR invalid option", ""),
     ("VGETATTR k b", r#"$7 {\"n\":1}"#, ""),
     ("VGETATTR k a", "$-1", "_"),
-    ("VGETATTR k z", "$0", ""),
+    ("VGETATTR k z", "$2 {}", ""),
     ("VGETATTR k nope", "$-1", "_"),
     (r#"VSETATTR k a {"n":3}"#, ":1", "#t"),
     ("VGETATTR k a", r#"$7 {\"n\":3}"#, ""),
@@ -319,4 +319,30 @@ fn categories_and_flags_are_those_that_the_effects_imply() {
         ("VCARD k", ":1"),
         ("VADD k VALUES 1 1 a", "-NOPERM this user has no permissions to run the 'vadd' command"),
     ]);
+}
+
+#[test]
+fn an_element_that_is_added_with_empty_attributes_has_none() {
+    let server = TestServer::start_with(&[("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    client.call_args(&["VADD", "k", "VALUES", "2", "1", "1", "first", "SETATTR", ""]);
+    client.call_args(&["VADD", "k", "VALUES", "2", "1", "1", "second", "SETATTR", ""]);
+    client.expect(&[("VGETATTR k first", "$-1"), ("VGETATTR k second", "$-1")]);
+    let digest = client.call("DEBUG DIGEST");
+    client.expect(&[("DEBUG RELOAD", "+OK"), ("DEBUG DIGEST", &digest)]);
+}
+
+#[test]
+fn a_filter_that_compares_too_much_for_one_element_leaves_it_out() {
+    let server = TestServer::start();
+    let mut client = server.client();
+    let list = vec!["1"; 100_000].join(",");
+    for (name, attributes) in
+        [("large", format!("{{\"a\":1,\"l\":[{list}]}}")), ("small", "{\"a\":1,\"l\":[1]}".to_owned())]
+    {
+        client.call_args(&["VADD", "k", "VALUES", "2", "1", "1", name, "SETATTR", &attributes]);
+    }
+    let filter = |count: usize| vec![".a in .l"; count].join(" and ");
+    assert_eq!(client.call_args(&["VSIM", "k", "ELE", "small", "FILTER", &filter(200)]), "*1 $5 small");
+    assert!(client.call_args(&["VSIM", "k", "ELE", "small", "FILTER", &filter(2)]).starts_with("*2 "));
 }

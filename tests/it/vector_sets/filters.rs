@@ -15,7 +15,7 @@ const ATTRIBUTES: &[&str] = &[
     r#"not json"#,
     r#"{"n":"#,
     r#"[1,2]"#,
-    r#""#,
+    r#"{}"#,
 ];
 
 /// Expressions and the elements that they select, in Redis 8.0.2 as well.

@@ -55,12 +55,14 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     #[cfg(feature = "probabilistic")]
     (Commands(&["cms.initbydim", "cms.initbyprob"]), "a depth above 65536", "blocks every client for each item", "`CMS: Insufficient memory to create the key`", "bounded time per item"),
     #[cfg(feature = "probabilistic")]
-    (Commands(&["topk.reserve"]), "a depth above 4096", "blocks every client for each item", "`ERR Insufficient memory to create topk data structure`", "bounded time per item"),
+    (Commands(&["topk.reserve"]), "a depth above 64", "blocks every client for each item", "`ERR Insufficient memory to create topk data structure`", "bounded time per item"),
     #[cfg(feature = "probabilistic")]
     (Commands(&["topk.incrby"]), "an increment that is none among several items", "8.4: an array with fewer values than it announces", "the error for this item and those behind it", "a reply that can be read"),
     #[cfg(feature = "probabilistic")]
     (Commands(&["topk.list", "topk.add", "topk.incrby"]), "items with a zero byte", "8.4: are cut off there in replies", "are whole", "binary safety"),
     #[cfg(feature = "probabilistic")]
+    (Commands(&["cf.loadchunk"]), "more than 64 filters", "are accepted, and searched for each item", "`Couldn't create filter!`", "bounded time per item"),
+    (Commands(&["tdigest.quantile", "tdigest.cdf", "tdigest.trimmed_mean"]), "a single observation", "8.4: `nan`", "what it is, as in t-digest-c since 2026", "a fault that was mended there"),
     (Commands(&["cf.insert", "cf.insertnx"]), "more than 32 filters in one call", "8.4: are added, and searched for each item", "-1 for the rest of the items", "bounded time per item"),
     #[cfg(feature = "probabilistic")]
     (Commands(&["tdigest.info"]), "after a command that reads", "8.4: nodes were merged", "nothing has changed", "a replica that does not read merges the same nodes as its primary"),
@@ -149,7 +151,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (General(Scripting), "numbers given to commands", "17 digits", "the fewest digits that identify the number", "as Redis 7.2"),
 
     // ACL
-    (Commands(&["acl|cat"]), "", "21 categories", "also `lock`, with the commands of that group", "users may be denied them"),
+    (Commands(&["acl|cat"]), "", "21 categories", "also `lock`, `json`, `bloom`, `cuckoo`, `cms`, `topk` and `tdigest`, with the commands of these groups", "users may be denied them"),
     (Commands(&["acl|log"]), "", "keys, channels and names of any length", "the first 64 KiB of each; also `entry-id`, `timestamp-created`, `timestamp-last-updated`", "bounded memory; fields of Redis 7.2"),
     (Commands(&["acl|list", "acl|getuser"]), "rules", "derived from the result; `sanitize-payload` only where it was given", "as given, in order; `sanitize-payload` always", "as Redis 7.2"),
     (Commands(&["client|setname", "client|setinfo", "hello"]), "long names", "of any length", "an error beyond 1024 bytes", "bounded memory"),
@@ -160,10 +162,13 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["acl|setuser"]), "a blank in a first argument, as `+get|a b`", "accepted; two rules when the file is loaded again", "a syntax error", "what is saved can be loaded"),
 
     // Data types
+    (General(DataTypes), "search (`FT.*`), time series (`TS.*`), arrays (`AR*`)", "do not exist; Redis 8 has them", "unknown commands", "not implemented"),
     (General(DataTypes), "deadlines of members of sets (`SEXPIRE` and its kin), `XIDMPRECORD`", "do not exist; later versions have them", "unknown commands", "not implemented yet"),
     // Vector sets
     (Commands(&["vsim"]), "", "8.4: follows a graph, and may miss elements", "compares all elements and misses none, while others are served, in the set as it was at the start of the call; `EF`, `FILTER-EF`, `TRUTH` and `NOTHREAD` change nothing", "the same reply every time"),
     (Commands(&["vsim"]), "`FILTER` with more than 64 KiB", "8.4: is executed", "an error", "bounded memory"),
+    (Commands(&["vsim"]), "`FILTER` that compares, for one element, attributes of more than 16 MiB in all", "8.4: is executed", "the element is left out", "others wait for it"),
+    (Commands(&["vadd"]), "a new element, with `SETATTR` and an empty text", "8.0: `VGETATTR` replies with an empty text", "has no attributes", "the same on a replica and after a restart"),
     (Commands(&["vlinks"]), "", "8.4: links of the graph in each level", "the nearest elements in one level, at most as many as `M`", "there is no graph"),
     (Commands(&["vinfo"]), "`max-level`, `vset-uid`", "8.4: the levels of the graph; the number of the set", "the levels that the graph would have on average; a number of the key", "there is no graph"),
     (Commands(&["vadd"]), "`CAS`, `EF`", "8.4: a search in a thread; the care for the graph", "change nothing", "there is no graph"),
