@@ -1,7 +1,7 @@
 //! JSON documents as flat values: their form in memory, text in and out, paths, and changes.
 //!
-//! A document is one byte string without pointers ([`form`]). [`encode`] makes it of a text, [`JsonNode`] reads it,
-//! [`JsonPath`] finds places in it, and [`edit`] makes the next document of it. Documents come from [`encode`] and [`edit`]
+//! A document is one byte string without pointers ([`form`]). [`encode()`] makes it of a text, [`JsonNode`] reads it,
+//! [`JsonPath`] finds places in it, and [`edit()`] makes the next document of it. Documents come from [`encode()`] and [`edit()`]
 //! only; bytes that are neither read as null, and nothing here panics on them.
 //!
 //! The module is pure. Texts of a peer are limited in depth by [`TEXT_DEPTH`], documents by [`DOCUMENT_DEPTH`], and the
