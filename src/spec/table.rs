@@ -9,6 +9,8 @@ pub struct CommandTable {
     commands: Vec<CommandSpec>,
     /// The fingerprint and the number of the command in each slot.
     places: Box<[Option<(u64, u16)>]>,
+    /// The modules of Redis whose commands there are.
+    modules: Vec<&'static Module>,
 }
 
 impl CommandTable {
@@ -46,7 +48,13 @@ impl CommandTable {
             }
             places[at] = Some((fingerprint, number as u16));
         }
-        CommandTable { commands, places }
+        let mut modules = Vec::new();
+        for module in commands.iter().filter_map(|command| command.command.group.module()) {
+            if !modules.contains(&module) {
+                modules.push(module);
+            }
+        }
+        CommandTable { commands, places, modules }
     }
 
     /// Finds a command by its name, case-insensitive.
@@ -78,14 +86,8 @@ impl CommandTable {
     }
 
     /// Returns the modules of Redis whose commands there are.
-    pub(crate) fn modules(&self) -> Vec<&'static Module> {
-        let mut modules = Vec::new();
-        for module in self.commands.iter().filter_map(|command| command.command.group.module()) {
-            if !modules.contains(&module) {
-                modules.push(module);
-            }
-        }
-        modules
+    pub(crate) fn modules(&self) -> &[&'static Module] {
+        &self.modules
     }
 
     /// Returns the number of commands and subcommands.

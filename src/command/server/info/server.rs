@@ -83,7 +83,7 @@ pub(super) const MODULES: &[InfoField] = &[family("module", |from| {
             ("options", "[handle-io-errors|handle-repl-async-load]".into()),
         ])
     };
-    from.namespace().commands.modules().into_iter().map(|module| (String::new(), line(module))).collect()
+    from.namespace().commands.modules().iter().map(|module| (String::new(), line(module))).collect()
 })];
 
 pub(super) const CLUSTER: &[InfoField] = &[zero("cluster_enabled")];
