@@ -7,9 +7,12 @@ use crate::store::value::{FlatValue, SHARED_MIN, Type, Value};
 use crate::time::clock::Deadline;
 
 impl Entry {
-    /// Creates an entry that holds a flat value shorter than [`SHARED_MIN`].
-    pub(in crate::store) fn flat_inline(key: &[u8], of: Type, bytes: &[u8], deadline: Option<Deadline>) -> Self {
-        Self::build_of_parts(key, &[bytes, &[of as u8]], deadline, type_bits(of), 0)
+    /// Creates an entry with a flat value of a type.
+    pub(in crate::store) fn flat_of(key: &[u8], of: Type, bytes: Vec<u8>, deadline: Option<Deadline>) -> Self {
+        match bytes.len() {
+            ..SHARED_MIN => Self::build_of_parts(key, &[&bytes, &[of as u8]], deadline, type_bits(of), 0),
+            _ => Self::boxed(key, of, Box::new(Value::Flat(FlatValue { of, bytes })), deadline),
+        }
     }
 
     /// Returns the type of a flat value.
@@ -52,10 +55,6 @@ impl Entry {
     /// Replaces a flat value by another one of the same type.
     pub(in crate::store) fn set_flat(&mut self, bytes: Vec<u8>) {
         let (of, usage) = (self.flat_kind(), self.usage());
-        let new = match bytes.len() {
-            ..SHARED_MIN => Self::flat_inline(self.key(), of, &bytes, self.deadline()),
-            _ => Self::boxed(self.key(), of, Box::new(Value::Flat(FlatValue { of, bytes })), self.deadline()),
-        };
-        *self = new.used_as(usage);
+        *self = Self::flat_of(self.key(), of, bytes, self.deadline()).used_as(usage);
     }
 }

@@ -2,11 +2,11 @@
 //! counts and frees it without knowing the format.
 //!
 //! They share one number in the type bits of entries, because Redis' module types are more than these bits can tell apart.
-//! A short value lies inside its entry, followed by the number of its type; a long one is a [`FlatValue`] behind the pointer.
+//! A short value lies inside its entry, followed by the number of its type; a long one is a [`FlatValue`](crate::store::value::FlatValue) behind the pointer.
 //! All code above the store sees the bytes alone.
 
 use crate::store::entry::Entry;
-use crate::store::value::{DataType, FlatValue, SHARED_MIN, Type, Value};
+use crate::store::value::{DataType, SHARED_MIN, Type, Value};
 use crate::time::clock::Deadline;
 
 /// A data type whose values are flat.
@@ -57,10 +57,7 @@ flat_types! {
 impl Entry {
     /// Creates an entry with a flat value.
     pub(crate) fn flat<K: FlatType>(key: &[u8], bytes: Vec<u8>, deadline: Option<Deadline>) -> Self {
-        match bytes.len() {
-            ..SHARED_MIN => Self::flat_inline(key, K::TYPE, &bytes, deadline),
-            _ => Self::boxed(key, K::TYPE, Box::new(Value::Flat(FlatValue { of: K::TYPE, bytes })), deadline),
-        }
+        Self::flat_of(key, K::TYPE, bytes, deadline)
     }
 }
 
