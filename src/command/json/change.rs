@@ -81,7 +81,7 @@ pub(super) fn change_values<T>(
     Ok(replies)
 }
 
-/// Checks that values may be as deep as they are, in a place that leaves room for so many containers in each other.
+/// Checks that values nest no deeper than the limit allows at their place.
 pub(super) fn check_depth(depth: usize, room: usize) -> Result<()> {
     if depth > room { Err(TOO_DEEP) } else { Ok(()) }
 }

@@ -105,7 +105,7 @@ pub(super) fn mset(call: &mut Call<'_>) -> Result<()> {
     while call.args.left() > 0 {
         let (key, path) = (call.args.key()?, next_path(call)?);
         let before = document_to_change(&mut call.view, key)?;
-        // What stands in the way of a value is found before its text is read, as in Redis.
+        // Errors of the path are reported before errors of the text, as in Redis.
         let value = &[][..];
         if !path.is_whole() {
             next_document(before, &path, value, SetCondition::None, Means::Replace)?;

@@ -1,7 +1,7 @@
 //! The commands on lists.
 //!
-//! [`ends`] has the commands that add and remove at the ends, [`blocking`] their blocking forms, [`many`] those that move
-//! several elements, [`inside`] those that read and change by index or by value.
+//! [`ends`] has the commands that push and pop, [`blocking`] their blocking forms, [`many`] LMOVEM and BLMOVEM, [`inside`] the
+//! commands by index or by value.
 //!
 //! Invariant: checks are made in Redis' order, so that a call with two errors gets the same error as in Redis.
 

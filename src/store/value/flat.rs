@@ -2,8 +2,8 @@
 //! counts and frees it without knowing the format.
 //!
 //! They share one number in the type bits of entries, because Redis' module types are more than these bits can tell apart.
-//! A short value lies inside its entry, followed by the number of its type; a long one is a [`FlatValue`](crate::store::value::FlatValue) behind the pointer.
-//! All code above the store sees the bytes alone.
+//! A short value lies inside its entry, followed by the number of its type; a long one is a
+//! [`FlatValue`](crate::store::value::FlatValue) behind the pointer. All code above the store sees the bytes alone.
 
 use crate::store::entry::Entry;
 use crate::store::value::{DataType, SHARED_MIN, Type, Value};

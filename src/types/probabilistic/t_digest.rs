@@ -1,9 +1,10 @@
 //! The row of t-digests: their values in dumps and files.
 //!
 //! RedisBloom merges all nodes before it dumps them, so that it goes on from another state than the server that was
-//! dumped. Here the nodes are dumped as they are, sorted: to RedisBloom they are merged nodes. How many of them are not is
-//! hidden in a weight which is 0 there, as a positive number below 1, the fraction that RedisBloom drops. So a replica and
-//! a restarted server go on from the same state, and merge the same nodes at the same time.
+//! dumped. Here the nodes are dumped as they are, sorted, and RedisBloom takes them for merged nodes, with less exact
+//! estimates until its next merge. The number of unmerged nodes is encoded in the unmerged weight, as a positive number
+//! below 1, which RedisBloom truncates to 0. So a replica and a restarted server go on from the same state, and merge the
+//! same nodes at the same time.
 
 use crate::memory::marked::MarkedBytes;
 use crate::probabilistic::t_digest::{self, DigestHeader, Node};

@@ -175,6 +175,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["vadd"]), "`REDUCE` with more than 16777216 factors", "8.4: accepted", "`invalid vector specification`", "bounded memory"),
     (Commands(&["vemb", "vsim"]), "digits", "8.4: one too many in one of a thousand numbers", "the fewest that identify the number", "as in other commands"),
     (Commands(&["vrandmember"]), "a count below -10000000", "8.4: a reply of that many elements", "`value is out of range`", "bounded memory"),
+    (Commands(&["dump"]), "a t-digest", "8.4: after its nodes were merged", "with nodes that are not: a Redis that restores it estimates less exactly until it merges them", "a replica and a restart go on from the same state"),
     (Commands(&["dump"]), "a vector set", "8.4: with its graph", "with links that follow the order of the elements: searches in a Redis that restores it need a large `EF`, or `TRUTH`", "there is no graph"),
     (Commands(&["copy"]), "a vector set", "8.4: an error", "copies it", "a type as any other"),
     (Commands(&["command|info", "command|docs"]), "commands on vector sets", "8.4: named in capitals, without categories", "named as other commands, with the categories of their effects", "rules of users cover them"),
