@@ -83,8 +83,17 @@ export class Keylatch {
   snapshot(name?: string): Promise<void>;
   /** Brings the data of a snapshot back. */
   restore(name?: string): Promise<void>;
-  /** Forgets the last writes and closes every connection, as an asynchronous failover does. */
-  failover(options?: { lose?: number }): Promise<void>;
+  /**
+   * Forgets the last writes and closes every connection, as an asynchronous failover does; with null, it forgets what no
+   * replica of the instance has executed. [0]
+   */
+  failover(options?: { lose?: number | null }): Promise<void>;
+  /**
+   * Makes a private instance that replicates this one, and shares its clock; without a name, one that nobody else has.
+   * `fault('LINK', { delayMs: 100 })` of the replica lets writes arrive later, by that clock; `{ drop: true }` cuts the link
+   * until the fault is removed.
+   */
+  replica(name?: string): Promise<Keylatch>;
   /**
    * Resets the instance: no data, faults, scripts, functions, calls or added users, and the system's time. Snapshots
    * stay, so do the rights of the user `default`, and connections with what they subscribe to.

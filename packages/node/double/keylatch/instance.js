@@ -1,6 +1,7 @@
 // A private instance of a server: its address, its clock, its faults and its journal.
 'use strict';
 
+const { randomUUID } = require('node:crypto');
 const { ASYNC_DISPOSE, Connection } = require('./resp.js');
 
 const LIMITS = { prob: 'PROB', seed: 'SEED', count: 'COUNT', after: 'AFTER' };
@@ -137,8 +138,14 @@ class Keylatch {
 
   async failover({ lose = 0, ...others } = {}) {
     refuseOthers(others);
-    await this.command('TEST.FAILOVER', 'LOSE', lose);
+    await this.command('TEST.FAILOVER', ...lose === null ? [] : ['LOSE', lose]);
     this.close();
+  }
+
+  async replica(name) {
+    const user = `ns-${name ?? randomUUID()}`;
+    await this.command('TEST.INSTANCE', 'REPLICA', user);
+    return new Keylatch(this.host, this.port, user, this.password, this.#ended);
   }
 
   async reset() {

@@ -17,6 +17,9 @@ export async function uses(): Promise<void> {
   const calls: Call[] = await keylatch.calls({ match: 'SET', count: 5 });
   const args: string[] | undefined = calls[0]?.args;
   await keylatch.failover({ lose: 1 });
+  await using replica = await keylatch.replica();
+  await replica.fault('LINK', { delayMs: 100 });
+  await keylatch.failover({ lose: null });
   (await instance()).close();
   const stop: () => Promise<void> = await globalSetup();
   await stop();

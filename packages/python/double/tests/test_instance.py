@@ -168,6 +168,27 @@ class TestData:
         with pytest.raises(ReplyError, match="only [0-9]+ writes are remembered"):
             keylatch.failover(lose=10**6)
 
+    def test_a_replica_lags_and_a_failover_to_it_loses_what_it_lacks(self, keylatch, client):
+        keylatch.freeze()
+        with keylatch.replica() as replica, redis.Redis.from_url(replica.url, decode_responses=True) as reader:
+            replica.fault("LINK", delay_ms=100)
+            client.set("early", "1")
+            replica.advance(100)  # the clock of both
+            client.set("late", "1")
+            assert reader.mget("early", "late") == ["1", None]
+            with pytest.raises(redis.ReadOnlyError):
+                reader.set("key", "1")
+            keylatch.failover(lose=None)
+            assert client.mget("early", "late") == ["1", None]
+
+    def test_a_replica_without_its_link_continues_where_it_was(self, keylatch, client):
+        with keylatch.replica(uuid.uuid4().hex) as replica:
+            with replica.fault("LINK", drop=True):
+                client.set("key", "1")
+                assert replica.command("GET", "key") is None
+            keylatch.command("WAIT", 1, 0)
+            assert replica.command("GET", "key") == "1"
+
     def test_a_lock_is_lost_by_a_failover_and_two_clients_hold_it(self, keylatch):
         retry = Retry(NoBackoff(), 1)  # their connections are closed
         options = {"url": keylatch.url, "retry": retry}

@@ -160,6 +160,23 @@ describe('an instance', { timeout: 120_000 }, () => {
     await assert.rejects(keylatch.failover({ lose: 1e6 }), /only \d+ writes are remembered/);
   });
 
+  test('has a replica that lags, and a failover to it loses what it lacks', async () => {
+    await keylatch.freeze();
+    const replica = await keylatch.replica();
+    const reader = new Redis(replica.url);
+    await replica.fault('LINK', { delayMs: 100 });
+    await client.set('early', 1);
+    await replica.advance(100); // the clock of both
+    await client.set('late', 1);
+    assert.deepEqual(await reader.mget('early', 'late'), ['1', null]);
+    await assert.rejects(reader.set('key', 1), /READONLY/);
+    await keylatch.failover({ lose: null });
+    assert.equal(await keylatch.command('GET', 'early'), '1');
+    assert.equal(await keylatch.command('GET', 'late'), null);
+    reader.disconnect();
+    replica.close();
+  });
+
   test('has only its snapshots after a reset', async () => {
     await client.set('key', 1);
     await keylatch.snapshot('kept');

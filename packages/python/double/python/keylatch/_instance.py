@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -180,10 +181,23 @@ class Keylatch:
         """Brings the data of a snapshot back."""
         self.command("TEST.RESTORE", name)
 
-    def failover(self, lose: int = 0) -> None:
-        """Forgets the last `lose` writes and closes every connection, as an asynchronous failover does."""
-        self.command("TEST.FAILOVER", "LOSE", lose)
+    def failover(self, lose: int | None = 0) -> None:
+        """Forgets the last `lose` writes and closes every connection, as an asynchronous failover does.
+
+        With None it forgets what no replica of the instance has executed.
+        """
+        self.command("TEST.FAILOVER", *(() if lose is None else ("LOSE", lose)))
         self._connection.close()
+
+    def replica(self, name: str | None = None) -> Keylatch:
+        """Makes a private instance that replicates this one, and shares its clock; without a name, a new one.
+
+        `fault("LINK", delay_ms=100)` of the replica lets writes arrive later, by that clock; `fault("LINK", drop=True)`
+        cuts the link until the fault is removed.
+        """
+        user = f"ns-{name or uuid.uuid4().hex}"
+        self.command("TEST.INSTANCE", "REPLICA", user)
+        return Keylatch(self.host, self.port, user, self.password, self._ended)
 
     def reset(self) -> None:
         """Resets the instance: no data, faults, scripts, functions, calls or added users, and the system's time.
