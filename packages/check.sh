@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds all packages, installs those that have the binary, each into an environment of its own, and runs their tests;
-# runs the installation commands of the pages (installed.py): check.sh KEYLATCH [RUNS]
+# Builds all packages, installs those that have the binary, each into an environment of its own, and runs their tests, and
+# those of Go's where `go` is; runs the installation commands of the pages (installed.py): check.sh KEYLATCH [RUNS]
 #
 # The wheel is built by maturin, with the binary linked statically; the same goes into the npm package. The binary that
 # is named goes into the Debian package. Everything is written to target/packages. Needs python3 (3.11) with venv,
@@ -108,6 +108,22 @@ build_locks() {
     npm pack --silent --pack-destination "$work/out" "$here/node/lock" >/dev/null
     ! command -v javac >/dev/null || "$here/java/lock/pack.sh" "$work/out"
 }
+# Go's package needs no building; redigo, of Debian's package golang-github-gomodule-redigo-dev, is needed for its example.
+test_go() {
+    command -v go >/dev/null || { echo 'there is no go here, so the package of Go is not tested'; return 0; }
+    local double=$here/go/double redigo=/usr/share/gocode/src/github.com/gomodule/redigo
+    export GOCACHE=$work/go GOPROXY=off GOTOOLCHAIN=local GOFLAGS=-mod=mod KEYLATCH_BINARY=$binary
+    [ -z "$(gofmt -l "$double")" ] || fail "gofmt -l $double"
+    rm -rf "$work/go-double" && cp -r "$double" "$work/go-double"
+    cd "$work/go-double"
+    go vet .
+    go test -race -count=1 .
+    [ -d "$redigo" ] || { echo 'there is no redigo here, so the example of the package of Go is not tested'; return 0; }
+    cd example
+    go mod edit -replace="github.com/gomodule/redigo=$redigo"
+    go vet .
+    go test -count=1 .
+}
 test_debian() {
     command -v dpkg-shlibdeps >/dev/null || apt-get install -y -qq --no-install-recommends dpkg-dev >/dev/null
     command -v adduser >/dev/null || apt-get install -y -qq --no-install-recommends adduser >/dev/null
@@ -120,7 +136,7 @@ check_static "$work/keylatch-static"
 [ -z "${KEYLATCH_MUSL:-}" ] || build_musl
 # At the same time: most of it waits for the network or for a server.
 running=()
-for part in python node debian; do
+for part in python node go debian; do
     (set -e; "test_$part") & running+=($!)
 done
 join "${running[@]}"

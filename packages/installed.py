@@ -15,6 +15,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 GO = 'package main\nimport "keylatch/lock"\nfunc main() { println(lock.ErrNotAcquired.Error()) }\n'
+GO_TEST = ('package work\nimport ("testing"; "keylatch/double")\n'
+           "func TestItStarts(t *testing.T) { double.New(t) }\n")
 JAVA = "class Work { keylatch.lock.Options options = new keylatch.lock.Options().shared(); }\n"
 # How a line begins, the tool that it needs, what is in the folder before, and what works afterwards.
 PIP_DOUBLE = ("pip install ./keylatch-", "pip", {}, 'python -c "import keylatch; keylatch.instance().close()"')
@@ -22,7 +24,9 @@ PIP_LOCK = ("pip install ./keylatch_lock-", "pip", {}, 'python -c "import keylat
 NPM_DOUBLE = ("npm install --save-dev ./keylatch-", "npm", {}, "node --input-type=module -e "
               "\"import { instance } from 'keylatch'; (await instance()).close()\"")
 NPM_LOCK = ("npm install ./keylatch-lock-", "npm", {}, "node --input-type=module -e \"import 'keylatch-lock'\"")
-GO_LOCK = ("go mod edit ", "go", {"go.mod": "module work\n\ngo 1.19\n", "main.go": GO}, "go run .")
+GO_LOCK = ("go mod edit -require=keylatch/lock", "go", {"go.mod": "module work\n\ngo 1.19\n", "main.go": GO}, "go run .")
+GO_DOUBLE = ("go mod edit -require=keylatch/double", "go", {"go.mod": "module work\n\ngo 1.19\n", "work_test.go": GO_TEST},
+             "KEYLATCH_BINARY=$OUT/../keylatch-static go test .")
 JAVA_LOCK = ("javac -cp keylatch-lock-", "javac", {"Work.java": JAVA}, "test -e Work.class")
 PAGES = {
     "docs/TESTING.md": [PIP_DOUBLE, NPM_DOUBLE],
@@ -32,6 +36,7 @@ PAGES = {
     "packages/python/lock/README.md": [PIP_LOCK],
     "packages/node/double/README.md": [NPM_DOUBLE],
     "packages/node/lock/README.md": [NPM_LOCK],
+    "packages/go/double/README.md": [GO_DOUBLE],
     "packages/go/lock/README.md": [GO_LOCK],
     "packages/java/lock/README.md": [JAVA_LOCK],
 }
@@ -59,7 +64,7 @@ def run(line, files, proof, out, work):
         subprocess.run([sys.executable, "-m", "venv", work / "venv"], check=True)
     path = f"{work / 'venv/bin'}:{os.environ['PATH']}"
     quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1", "npm_config_audit": "false", "npm_config_loglevel": "error"}
-    own = {"GOCACHE": str(work / "go"), "GOPROXY": "off", "GOTOOLCHAIN": "local"}
+    own = {"OUT": str(out), "GOCACHE": str(work / "go"), "GOPROXY": "off", "GOTOOLCHAIN": "local"}
     for command in (line, proof):
         done = subprocess.run(["bash", "-c", command], cwd=folder, env={**os.environ, "PATH": path, **quiet, **own},
                               timeout=300, stdout=subprocess.DEVNULL)

@@ -1,0 +1,3 @@
+module keylatch/double
+
+go 1.19
