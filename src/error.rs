@@ -114,6 +114,8 @@ pub enum Error {
     ReadOnlyReplica,
     /// The server is a replica, and the client, which follows redirections, must call the primary; holds its address.
     Redirected(Box<str>, u16),
+    /// The keys of a call are in different slots of a cluster.
+    CrossSlot,
     /// The server is a replica without a link to its primary, and serves no stale data.
     StaleReplica,
     /// A replica without a link to its primary is asked for its data.
@@ -377,6 +379,7 @@ impl Error {
     fn fixed_text(&self) -> Option<&'static str> {
         Some(match self {
             Error::Syntax => "ERR syntax error",
+            Error::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
             Error::NoQuorum => "NOQUORUM the engine cannot reach a majority of the cluster",
             Error::Uncertain => "UNCERTAIN the engine has not confirmed the outcome",
             Error::FieldTtlOnEngine => "ERR fields of hashes have no TTLs of their own with engine etcd",

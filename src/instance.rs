@@ -13,6 +13,7 @@ use crate::memory::AllocatorStats;
 use crate::runtime::log_queue::LogQueue;
 use crate::runtime::panics::Panics;
 use crate::spec::CommandTable;
+use crate::topology::NodeIdentity;
 
 /// The state of one server process, or of one embedded server.
 pub struct Instance {
@@ -26,6 +27,8 @@ pub struct Instance {
     pub panics: Arc<Panics>,
     /// Forty hexadecimal digits that are different in every run.
     pub run_id: String,
+    /// The identity of the main namespace as a node of a cluster, if it was kept.
+    pub(crate) node: Option<NodeIdentity>,
     /// The configuration file, if there was one.
     pub config_file: Option<PathBuf>,
     /// The TCP port of the server; 0 without TCP.
@@ -47,6 +50,7 @@ impl Instance {
             admissions: Arc::default(),
             panics: Arc::default(),
             run_id: random_hex(),
+            node: None,
             config_file: None,
             tcp_port: AtomicU64::new(0),
             stop: CancellationToken::new(),
@@ -54,6 +58,11 @@ impl Instance {
             allocator: None,
         }
     }
+}
+
+/// Returns the identity of a new node.
+pub(crate) fn new_node() -> NodeIdentity {
+    NodeIdentity { id: random_hex(), shard_id: random_hex() }
 }
 
 /// Returns 160 random bits in hexadecimal, from the random seeds of hash tables.

@@ -166,6 +166,7 @@ mod store;
 mod test_mode;
 mod text;
 mod time;
+mod topology;
 mod types;
 mod upkeep;
 #[cfg(feature = "vectors")]

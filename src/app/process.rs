@@ -177,7 +177,8 @@ fn serve_with_log(
 }
 
 fn show_logo(config: &Config) {
-    info!("keylatch {}, {} bit, standalone mode", env!("CARGO_PKG_VERSION"), usize::BITS);
+    let mode = if config.cluster_enabled { "cluster" } else { "standalone" };
+    info!("keylatch {}, {} bit, {mode} mode", env!("CARGO_PKG_VERSION"), usize::BITS);
     info!("Port: {}", config.port);
     info!(" PID: {}", process::id());
 }

@@ -1,5 +1,6 @@
 //! The caller of a command: all that a data handler may know of a client.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::acl::{Access, Acl};
@@ -9,6 +10,7 @@ use crate::persist::Effects;
 use crate::resp::{Protocol, Reply};
 use crate::spec::CommandSpec;
 use crate::store::LockHolder;
+use crate::topology::Slot;
 
 /// The caller of a command and the state its calls depend on.
 ///
@@ -36,6 +38,8 @@ pub struct Caller {
     pub frozen_us: Option<i64>,
     /// Set when the connection must be closed after the replies so far.
     pub closing: bool,
+    /// The slot of the keys of the present call, or of the first call of its script, where the server is a node of a cluster.
+    pub(crate) slot: Cell<Option<Slot>>,
     /// State of a call that an engine executes; `None` for other calls.
     pub(crate) staged: Option<Box<Staged>>,
     /// Effects of the present call so far, for the log; allocated with the first one.
@@ -58,6 +62,7 @@ impl Caller {
             is_short_of_memory: false,
             frozen_us: None,
             closing: false,
+            slot: Cell::default(),
             staged: None,
             effects: None,
         }

@@ -10,6 +10,7 @@ use crate::spec::CommandTable;
 pub(crate) mod bitmap;
 #[cfg(test)]
 mod checks_tests;
+pub(crate) mod cluster;
 mod condition;
 pub(crate) mod connection;
 mod elements;
@@ -107,7 +108,7 @@ pub const FAMILIES: &[&[Command]] = &[
     scripting::function::COMMANDS,
     connection::COMMANDS,
     connection::client::COMMANDS,
-    connection::cluster::COMMANDS,
+    cluster::COMMANDS,
     server::COMMANDS,
     server::acl::COMMANDS,
     keys::wait::COMMANDS,

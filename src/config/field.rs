@@ -235,6 +235,15 @@ choice_fields! {
         /// The client waits, until its timeout.
         Wait = "wait",
     }
+    /// Name of a node of a cluster to clients.
+    EndpointType {
+        /// Its address.
+        Ip = "ip",
+        /// Its host name.
+        HostName = "hostname",
+        /// None: clients use the address that they have.
+        Unknown = "unknown-endpoint",
+    }
     /// Place of the data.
     EngineKind {
         /// In the memory of this process.

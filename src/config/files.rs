@@ -23,6 +23,13 @@ impl Config {
         }
     }
 
+    /// Returns the path of the file with the ids of a node, for a node of a cluster that keeps files, or is told to keep this one.
+    pub(crate) fn node_file(&self) -> Option<PathBuf> {
+        let keeps_files = self.dbfilename.is_some() || self.named.contains("cluster-config-file");
+        let name = self.cluster_config_file.as_deref().filter(|_| self.cluster_enabled && keeps_files)?;
+        Some(self.dir.join(String::from_utf8_lossy(name).as_ref()))
+    }
+
     /// Returns true if snapshots are saved automatically: there are save points, and a file.
     pub(crate) fn has_snapshots(&self) -> bool {
         !self.save_points.is_empty() && self.dbfilename.is_some()

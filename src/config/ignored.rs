@@ -1,5 +1,5 @@
-//! Settings that are accepted, kept and reported, but have no effect: one line each. `cluster-enabled yes` and
-//! `activedefrag yes` are refused.
+//! Settings that are accepted, kept and reported, but have no effect: one line each. `activedefrag yes`
+//! is refused.
 //!
 //! Such settings exist so that files and clients written for Redis up to 8.4 and for Valkey work. Those marked `hidden`
 //! are not listed, because Redis hides them, lacks them, or has them only since a version after 8.4.
@@ -31,7 +31,7 @@ Jemalloc like the one shipped by default with the Redis source distribution";
 pub(super) const INERT: &[Setting] = {
     use ChangeTime::{Runtime, Start};
     use Kind::{
-        Bytes, Choice, HostName, Int, Memory,
+        Bytes, Choice, Int, Memory,
         SwitchedOff, Switch, Text, Title,
     };
     use Setting as S;
@@ -130,16 +130,7 @@ pub(super) const INERT: &[Setting] = {
         S::ignored(DATA, "cf-max-expansions", Int(1, INT_MAX), "32", Runtime, &["Would limit the filters of a cuckoo filter."]).hidden(),
         S::ignored(DATA, "vset-force-single-threaded-execution", Switch, "no", Runtime, &["Would search vector sets without threads."]).hidden(),
         S::ignored(DATA, "list-compress-depth", Int(0, INT_MAX), "0", Runtime, &["Would compress a list's nodes, except this many at each end; keylatch compresses none."]),
-        S::ignored(CLUSTER, "cluster-enabled", Switch, "no", Start, &["Would make the server part of a cluster; keylatch is a standalone server."]),
-        S::ignored(CLUSTER, "cluster-config-file", Text, "nodes.conf", Start, &["Would name the file with the state of the cluster."]),
         S::ignored(CLUSTER, "cluster-node-timeout", Int(0, i64::MAX), "15000", Runtime, &["Would be the time after which a node counts as failed, in milliseconds."]),
-        S::ignored(CLUSTER, "cluster-port", Int(0, 65535), "0", Start, &["Would be the port of the cluster bus."]),
-        S::ignored(CLUSTER, "cluster-announce-ip", Text, "", Runtime, &["Would be the address announced to other nodes."]),
-        S::ignored(CLUSTER, "cluster-announce-hostname", HostName, "", Runtime, &["Would be the host name announced to clients."]),
-        S::ignored(CLUSTER, "cluster-announce-port", Int(0, 65535), "0", Runtime, &["Would be the port announced to other nodes."]),
-        S::ignored(CLUSTER, "cluster-announce-tls-port", Int(0, 65535), "0", Runtime, &["Would be the TLS port announced to other nodes."]),
-        S::ignored(CLUSTER, "cluster-announce-bus-port", Int(0, 65535), "0", Runtime, &["Would be the bus port announced to other nodes."]),
-        S::ignored(CLUSTER, "cluster-preferred-endpoint-type", Choice(&["ip", "hostname", "unknown-endpoint"]), "ip", Runtime, &["Would select how nodes are named to clients."]),
         S::ignored(CLUSTER, "cluster-require-full-coverage", Switch, "yes", Runtime, &["Would reject commands while slots are not covered."]),
         S::ignored(CLUSTER, "cluster-allow-reads-when-down", Switch, "no", Runtime, &["Would serve reads while the cluster is down."]),
         S::ignored(CLUSTER, "cluster-allow-pubsubshard-when-down", Switch, "yes", Runtime, &["Would serve sharded Pub/Sub while the cluster is down."]),

@@ -34,8 +34,8 @@ pub(crate) use environment::{Environment, read_environment};
 #[cfg(feature = "internals")]
 pub use example::example_file;
 pub(crate) use field::{
-    Allowance, ChannelDefault, ClientMemory, EngineKind, EtcdReads, LogLevel, OnDeadlock, OomScore, OutputLimit,
-    ShutdownOptions, Supervisor, TlsAuthClients, Unsupported,
+    Allowance, ChannelDefault, ClientMemory, EndpointType, EngineKind, EtcdReads, LogLevel, OnDeadlock, OomScore,
+    OutputLimit, ShutdownOptions, Supervisor, TlsAuthClients, Unsupported,
 };
 pub(crate) use field::{AppendFsync, DisklessLoad, HostPort, SavePoint};
 pub(crate) use help::{setting_help, settings_help};

@@ -12,8 +12,9 @@ use std::path::PathBuf;
 
 use crate::config::directives::Directives;
 use crate::config::field::{
-    Allowance, AppendFsync, ChannelDefault, ClientMemory, DisklessLoad, EngineKind, EtcdReads, Field, HostPort,
-    LogLevel, OnDeadlock, OomScore, OutputLimit, SavePoint, ShutdownOptions, Supervisor, TlsAuthClients, Unsupported,
+    Allowance, AppendFsync, ChannelDefault, ClientMemory, DisklessLoad, EndpointType, EngineKind, EtcdReads, Field,
+    HostPort, LogLevel, OnDeadlock, OomScore, OutputLimit, SavePoint, ShutdownOptions, Supervisor, TlsAuthClients,
+    Unsupported,
 };
 use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
 use crate::store::{Classes, EvictionPolicy, ListLimit};
@@ -625,6 +626,28 @@ supported! {
         "repl-backlog-size" %own repl_backlog_size: u64 = "1048576", Kind::Raised(16 * 1024), Runtime, Supported;
         /// Ignores a replica that was silent for this many seconds; 0 disables `min-replicas-to-write`.
         "min-replicas-max-lag" | "min-slaves-max-lag" %own min_replicas_max_lag_s: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
+    }
+    "Cluster" {
+        /// Makes the server a cluster of one node, which has all 16384 slots: cluster clients work unchanged, and the keys of a
+        /// call, a transaction or a script have to be in one slot. There are no other nodes.
+        "cluster-enabled" cluster_enabled: bool = "no", Kind::Switch, Start, Supported;
+        /// The file in `dir` that keeps the ids of the node, in the form of Redis.
+        "cluster-config-file" cluster_config_file: Option<Vec<u8>> = "nodes.conf", Kind::Text, Start, Supported;
+        /// The port of the cluster bus that the node is said to have; nothing listens there. 0 is the server's port and 10000.
+        "cluster-port" cluster_port: u16 = "0", Kind::Int(0, 65535), Start, Supported;
+        /// The address that clients are told, if not the one at which they have reached the server.
+        "cluster-announce-ip" %own cluster_announce_ip: Option<Vec<u8>> = "", Kind::Text, Runtime, Supported;
+        /// The host name that clients are told.
+        "cluster-announce-hostname" %own cluster_announce_hostname: Option<Vec<u8>> = "", Kind::HostName, Runtime, Supported;
+        /// The port that clients are told, if not the one at which they have reached the server.
+        "cluster-announce-port" %own cluster_announce_port: u16 = "0", Kind::Int(0, 65535), Runtime, Supported;
+        /// The same for clients with TLS.
+        "cluster-announce-tls-port" %own cluster_announce_tls_port: u16 = "0", Kind::Int(0, 65535), Runtime, Supported;
+        /// The port of the cluster bus that clients are told.
+        "cluster-announce-bus-port" %own cluster_announce_bus_port: u16 = "0", Kind::Int(0, 65535), Runtime, Supported;
+        /// Names the node to clients by its address, by its host name, or not at all, so that they use the address that they have.
+        "cluster-preferred-endpoint-type" %own cluster_preferred_endpoint_type: EndpointType = "ip",
+            Kind::Choice(EndpointType::WORDS), Runtime, Supported;
     }
     "Scripts" {
         /// The time in milliseconds after which a running script makes other clients get BUSY errors, and can be

@@ -1,7 +1,7 @@
 //! Warnings about the settings at startup, such as settings without effect, and refusals of settings that a server must
 //! not start with.
 
-use crate::config::{Config, EngineKind, Setting, Unsupported, ignored_changes};
+use crate::config::{Config, EngineKind, Unsupported, ignored_changes};
 use crate::store::EvictionPolicy;
 
 /// Memory limit, in bytes, below which the limit is probably a mistake.
@@ -28,10 +28,8 @@ pub(crate) fn start_warnings(config: &Config) -> Vec<String> {
 /// Returns the reason for which a server must not start with these settings, if there is one: something that they ask
 /// for is missing, and a server without it would do something else.
 pub(crate) fn refusal(config: &Config) -> Option<String> {
-    if text(config, "cluster-enabled") == "yes" {
-        return Some(
-            "the setting 'cluster-enabled' asks for a cluster, but the server would be a standalone one".into(),
-        );
+    if config.cluster_enabled && config.replicaof.is_some() {
+        return Some("replicaof directive not allowed in cluster mode".into());
     }
     if let Err(reason) = config.refuse_beside_engine() {
         return Some(reason);
@@ -41,11 +39,6 @@ pub(crate) fn refusal(config: &Config) -> Option<String> {
         let names: Vec<String> = ignored.iter().map(|name| format!("'{name}'")).collect();
         format!("unsupported-settings is 'refuse', and these settings have no effect: {}", names.join(", "))
     })
-}
-
-fn text(config: &Config, name: &str) -> String {
-    let setting = Setting::find(name.as_bytes()).map(|(_, setting)| setting.get(config));
-    String::from_utf8_lossy(&setting.unwrap_or_default()).into_owned()
 }
 
 impl Config {
@@ -61,6 +54,7 @@ impl Config {
             ("replicaof", "all processes are equal, there are no replicas", self.replicaof.is_some()),
             ("maxmemory-policy", "it evicts no keys", self.maxmemory_policy != EvictionPolicy::Noeviction),
             ("test-mode", "its clock is not that of the other processes", self.test_mode),
+            ("cluster-enabled", "its processes are no nodes of a cluster to clients yet", self.cluster_enabled),
         ];
         if self.etcd_endpoints.is_none() {
             return Err("engine etcd needs the addresses of the cluster: the setting 'etcd-endpoints'".to_owned());
@@ -86,13 +80,13 @@ mod tests {
             "replicaof no one",
             "slaveof NO ONE",
             "replicaof h 1",
-            "cluster-enabled no",
+            "cluster-enabled yes",
             "save 1 1\nappendonly yes",
         ] {
             assert_eq!(refusal(text), None, "{text}");
         }
         for (text, names) in [
-            ("cluster-enabled yes", &["'cluster-enabled'"][..]),
+            ("cluster-enabled yes\nreplicaof h 1", &["replicaof directive"][..]),
             (
                 "unsupported-settings refuse\nappendonly yes\nsyslog-enabled yes\nactiverehashing no",
                 &["'syslog-enabled'", "'activerehashing'"],

@@ -21,7 +21,7 @@ use crate::namespace::Namespace;
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
 use crate::spec::{BLOCKING, CommandSpec, CommandTable, Declaration, Names, Row};
-use crate::store::View;
+use crate::store::{Origin, View};
 use crate::time::clock::Now;
 
 /// Access of a handler to its call.
@@ -234,6 +234,19 @@ impl Call<'_> {
     /// [`Error::NotAllowed`] with the command's name.
     pub fn check_allowed(&self, command: &'static str, who: Allowance) -> Result<()> {
         if who.allows(self.caller.info.peer.is_local()) { Ok(()) } else { Err(Error::NotAllowed(command)) }
+    }
+
+    /// Returns whether the call has to keep to what a node of a cluster can do: the log of a server that was none is replayed.
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        self.namespace.node.is_some() && self.view.cx().origin != Origin::Replay
+    }
+
+    /// Fails with this text where the server is a node of a cluster.
+    ///
+    /// # Errors
+    /// The text.
+    pub(crate) fn require_standalone(&self, refusal: &'static str) -> Result<()> {
+        if self.is_in_cluster() { Err(Error::other(refusal)) } else { Ok(()) }
     }
 
     /// Leaves the rest of the command, and its reply, to a continuation. A nested call, which must not wait, is

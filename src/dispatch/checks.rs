@@ -13,23 +13,25 @@ use crate::client::caller::Caller;
 use crate::client::pause::PauseScope;
 use crate::client::session::{Client, Session};
 use crate::config::Config;
-use crate::dispatch::declared::{keys_of, needs_all_keys};
+use crate::dispatch::declared::{keys_of, needs_all_keys, slot_of_request};
 use crate::error::{Denial, Error};
 use crate::namespace::Namespace;
 use crate::namespace::files::SaveFailure;
 use crate::namespace::restrictions::{
-    FAILS_TO_SAVE, IN_TEST_MODE, IS_PRIVATE, IS_READ_ONLY, IS_STALE, LACKS_REPLICAS, LOADING_BESIDE, LOADING_DATA,
-    ON_ENGINE, RESTARTING, RESTRICTION_BITS,
+    FAILS_TO_SAVE, IN_CLUSTER, IN_TEST_MODE, IS_PRIVATE, IS_READ_ONLY, IS_STALE, LACKS_REPLICAS, LOADING_BESIDE,
+    LOADING_DATA, ON_ENGINE, RESTARTING, RESTRICTION_BITS,
 };
 use crate::resp::Request;
 use crate::spec::marks::{DROPS_QUEUE, EXECUTES_QUEUE, HEALTH_CHECK, SCRIPTS_IN_DEBUGGING};
 use crate::spec::{
-    ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MAY_REPLICATE,
-    NO_ASYNC_LOADING, NO_AUTH, NO_ENGINE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, READ, SKIP_MONITOR, STALE, WRITE,
+    ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MANY_KEYS,
+    MAY_REPLICATE, NO_ASYNC_LOADING, NO_AUTH, NO_ENGINE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, READ, SKIP_MONITOR,
+    STALE, WRITE,
 };
 use crate::test_mode::FaultKind;
 use crate::text::Dialect;
 use crate::time::clock::Now;
+use crate::topology::{Slot, SlotsDiffer};
 
 /// Call to be checked.
 pub(crate) struct Admission<'a> {
@@ -51,6 +53,8 @@ pub(crate) struct ScriptLimits {
     pub(crate) is_read_only: bool,
     /// True if memory was over the limit when the script began, and the script has not written yet.
     pub(crate) lacks_memory: bool,
+    /// True if its calls may have keys in different slots, each call in one.
+    pub(crate) crosses_slots: bool,
 }
 
 /// Reason for which a call is not admitted.
@@ -114,7 +118,7 @@ const MAY_WRITE: Flags = WRITE | CONTROL;
 pub(super) const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [CheckRow; 18] = [
+pub(crate) const CHECKS: [CheckRow; 19] = [
     (EVERY, EACH_TIME, arity),
     (EVERY, LIMITED_USER, login),
     (NO_MULTI, IN_TRANSACTION, no_multi),
@@ -122,6 +126,7 @@ pub(crate) const CHECKS: [CheckRow; 18] = [
     (OF_PROCESS, IS_PRIVATE, of_process),
     (NO_ENGINE, ON_ENGINE, on_engine),
     (READ | MAY_WRITE, REDIRECTED, redirected),
+    (MANY_KEYS | CONTROL, IN_CLUSTER, one_slot),
     (EVERY, EACH_TIME, memory),
     (EVERY, FAILS_TO_SAVE, saving),
     (MAY_WRITE, LACKS_REPLICAS, replicas),
@@ -158,7 +163,7 @@ pub(crate) const STAGED_CHECKS: [CheckRow; 3] =
     [(EVERY, EACH_TIME, login), (EVERY, EACH_TIME, permission), (EVERY, EACH_TIME, pause)];
 
 /// The checks of a command that a script calls.
-pub(crate) const SCRIPT_CHECKS: [CheckRow; 10] = [
+pub(crate) const SCRIPT_CHECKS: [CheckRow; 11] = [
     (EVERY, EACH_TIME, arity_in_script),
     (NO_SCRIPT, IN_SCRIPT, not_for_scripts),
     (EVERY, ON_ENGINE, declared_on_engine),
@@ -169,6 +174,7 @@ pub(crate) const SCRIPT_CHECKS: [CheckRow; 10] = [
     (WRITE, FAILS_TO_SAVE, saving_in_script),
     (WRITE, LACKS_REPLICAS, replicas_in_script),
     (DENY_OOM, IN_SHORT_SCRIPT, memory_in_script),
+    (EVERY, IN_CLUSTER, one_slot_in_script),
 ];
 
 /// Checks of a command called by a replayed script: the script has run on the server that logged it, whatever the state
@@ -261,6 +267,23 @@ impl Admission<'_> {
     }
 }
 
+impl Admission<'_> {
+    /// Returns the slot of the keys of a call, for EXEC those of its queue.
+    fn slot(&self) -> Result<Option<Slot>, SlotsDiffer> {
+        match self.session.and_then(|session| session.transaction.as_ref()) {
+            Some(transaction) if self.command.is(EXECUTES_QUEUE) => {
+                let queued = transaction.queue.iter();
+                let mut slots = queued.map(|(command, request)| slot_of_request(command, request.as_request()));
+                slots.try_fold(None, |first, slot| match (first, slot?) {
+                    (Some(first), Some(slot)) if first != slot => Err(SlotsDiffer),
+                    (first, slot) => Ok(first.or(slot)),
+                })
+            }
+            _ => slot_of_request(self.command, self.request),
+        }
+    }
+}
+
 fn arity(call: &Admission<'_>) -> Option<Obstacle> {
     (!call.command.accepts(call.request.len()))
         .then(|| Error::WrongArity(call.command.name_in_errors().to_owned().into()).into())
@@ -314,6 +337,17 @@ fn redirected(call: &Admission<'_>) -> Option<Obstacle> {
         !session.reads_replica && command.flags & READ != 0 || declares_writes(call.namespace, command, request, WRITE)
     };
     call.executes(needs_primary).then(|| Error::Redirected(primary.host.into(), primary.port).into())
+}
+
+/// Rejects keys in different slots, where the server is a node of a cluster, and notes the slot for scripts, which have to
+/// stay in it.
+fn one_slot(call: &Admission<'_>) -> Option<Obstacle> {
+    if !call.namespace.restrictions.is_in_cluster() {
+        return None;
+    }
+    let slot = call.slot();
+    call.caller.slot.set(slot.unwrap_or(None));
+    slot.err().map(|_| Error::CrossSlot.into())
 }
 
 /// Rejects a call for lack of memory, by the result of the eviction before the call. Queueing needs memory, and EXEC
@@ -508,6 +542,23 @@ fn replicas_in_script(call: &Admission<'_>) -> Option<Obstacle> {
 
 fn memory_in_script(call: &Admission<'_>) -> Option<Obstacle> {
     (call.script?.lacks_memory && call.has(DENY_OOM)).then(|| Error::OutOfMemory.into())
+}
+
+/// Rejects calls of a script in another slot than its first one, unless it declares that it crosses slots; no call has keys
+/// in different ones.
+fn one_slot_in_script(call: &Admission<'_>) -> Option<Obstacle> {
+    if !call.namespace.restrictions.is_in_cluster() {
+        return None;
+    }
+    let Ok(slot) = slot_of_request(call.command, call.request) else {
+        let name = &call.command.name;
+        let text = format!("Command '{name}' in script attempted to access keys that don't hash to the same slot");
+        return Some(Error::other(text).into());
+    };
+    let slot = slot.filter(|_| call.script.is_some_and(|script| !script.crosses_slots))?;
+    let first = call.caller.slot.get().unwrap_or(slot);
+    call.caller.slot.set(Some(first));
+    (first != slot).then(|| Error::other("Script attempted to access keys that do not hash to the same slot").into())
 }
 
 fn denial(call: &Admission<'_>) -> Option<Denial> {

@@ -1,16 +1,25 @@
-//! Keys that a request may access, and whether it can be executed more than once: determined before its execution, for
-//! data in a cluster.
+//! Keys that a request may access, their slot, and whether it can be executed more than once: determined before its
+//! execution, for clusters and for data in one.
 
 use crate::resp::Request;
 use crate::spec::marks::{CHANGES_USERS, CLEARS, PUBLISHES, READS_ANY_KEY, REPEATABLE};
 use crate::spec::{CommandSpec, Group, READ, WRITE};
 use crate::store::KeyName;
+use crate::topology::{Slot, SlotsDiffer, same_slot};
 
 /// Returns whether a command reads all keys of a database.
 pub(super) fn needs_all_keys(command: &CommandSpec) -> bool {
     let is_about_keys = command.flags & (READ | WRITE) != 0 && !command.is(CLEARS);
     let names_keys = !command.keys.is_empty() || command.command.key_search.is_some();
     command.is(READS_ANY_KEY) || is_about_keys && !names_keys
+}
+
+/// Returns the slot of the keys and channels of shards of a request, `None` without any.
+///
+/// # Errors
+/// If their slots differ.
+pub(super) fn slot_of_request(command: &CommandSpec, request: Request<'_>) -> Result<Option<Slot>, SlotsDiffer> {
+    same_slot(command.routed_by(request).map(|position| request.arg(position)))
 }
 
 /// Returns whether a command can be executed again after other clients have changed its keys: it changes neither the state

@@ -35,7 +35,7 @@ use crate::client::info::ClientInfo;
 use crate::client::registry::Clients;
 use crate::client::replica::Replicas;
 use crate::config::{Config, Settings};
-use crate::instance::Instance;
+use crate::instance::{Instance, new_node};
 use crate::namespace::failover::Failover;
 use crate::namespace::local_replicas::Links;
 use crate::namespace::lock_holders::LockHolders;
@@ -43,7 +43,7 @@ pub(crate) use crate::namespace::lock_holders::ReservedSlot;
 use crate::namespace::pending_shutdown::PendingShutdown;
 use crate::namespace::private::PrivateNamespaces;
 use crate::namespace::push::Push;
-use crate::namespace::restrictions::{IN_TEST_MODE, IS_PRIVATE, ON_ENGINE, Restrictions};
+use crate::namespace::restrictions::{IN_CLUSTER, IN_TEST_MODE, IS_PRIVATE, ON_ENGINE, Restrictions};
 use crate::namespace::role::Role;
 use crate::namespace::tenant::Tenant;
 use crate::namespace::upkeep::Upkeep;
@@ -56,6 +56,7 @@ use crate::store::usage::UsageRule;
 use crate::store::{ChangeLog, Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, Totals};
 use crate::test_mode::{Recorder, TestMode};
 use crate::time::clock::{Clock, Now};
+use crate::topology::NodeIdentity;
 
 /// One namespace.
 pub struct Namespace {
@@ -85,6 +86,8 @@ pub struct Namespace {
     pub(crate) replicas: Arc<Replicas>,
     /// The role as primary or replica, and the link to the primary.
     pub(crate) role: Role,
+    /// The identity as a node of a cluster, if it is one.
+    pub(crate) node: Option<NodeIdentity>,
     /// The engine, if the data is in a cluster: the store is a copy then.
     engine: OnceLock<Arc<dyn Engine>>,
     /// The links to namespaces of the same process.
@@ -179,6 +182,11 @@ impl Namespace {
         Names::new(self.commands, &config.directives.renames)
     }
 
+    /// Returns how the server is said to run: `cluster` or `standalone`.
+    pub(crate) fn mode(&self) -> &'static str {
+        if self.node.is_some() { "cluster" } else { "standalone" }
+    }
+
     /// Returns the engine, if the data is in a cluster.
     pub(crate) fn engine(&self) -> Option<&dyn Engine> {
         self.engine.get().map(|engine| &**engine)
@@ -266,6 +274,7 @@ impl Namespace {
         let upkeep = Upkeep::new(acl.memory());
         let restrictions = Restrictions::default();
         restrictions.set(IN_TEST_MODE, config.test_mode);
+        restrictions.set(IN_CLUSTER, config.cluster_enabled);
         let (log, test_mode) = logs(&config);
         let store = Store::new(
             (config.databases as usize, name.is_some()),
@@ -283,6 +292,9 @@ impl Namespace {
                 store.memory_account().clone(),
             ),
             store,
+            node: config
+                .cluster_enabled
+                .then(|| instance.node.clone().filter(|_| name.is_none()).unwrap_or_else(new_node)),
             tenant: Tenant::new(name, clock.now(), instance.stop.child_token()),
             instance,
             settings,

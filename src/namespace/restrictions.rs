@@ -1,5 +1,5 @@
 //! Reasons for which a namespace does not execute commands: too few replicas, a start after a crash, data that is being
-//! loaded or cannot be saved, test mode, being private or a replica, data in a cluster, CLIENT PAUSE.
+//! loaded or cannot be saved, test mode, being private, a replica or a node of a cluster, data in etcd, CLIENT PAUSE.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -26,8 +26,10 @@ pub(crate) const IS_STALE: u32 = 1 << 7;
 pub(crate) const LOADING_BESIDE: u32 = 1 << 8;
 /// The data is in a cluster, where an engine reads and changes it.
 pub(crate) const ON_ENGINE: u32 = 1 << 9;
+/// The server is a node of a cluster: the keys of a call are in one slot.
+pub(crate) const IN_CLUSTER: u32 = 1 << 10;
 /// Number of bits of the restrictions above.
-pub(crate) const RESTRICTION_BITS: u32 = 10;
+pub(crate) const RESTRICTION_BITS: u32 = 11;
 
 /// The reasons for which commands are rejected or paused, or may be.
 #[derive(Default)]
@@ -43,7 +45,7 @@ pub struct Restrictions {
 impl Restrictions {
     /// Returns the reasons in the state of the server for which commands are rejected, or may be: a set of
     /// [`LACKS_REPLICAS`], [`RESTARTING`], [`IN_TEST_MODE`], [`IS_PRIVATE`], [`LOADING_DATA`], [`FAILS_TO_SAVE`],
-    /// [`IS_READ_ONLY`], [`IS_STALE`], [`LOADING_BESIDE`] and [`ON_ENGINE`].
+    /// [`IS_READ_ONLY`], [`IS_STALE`], [`LOADING_BESIDE`], [`ON_ENGINE`] and [`IN_CLUSTER`].
     #[inline]
     pub(crate) fn bits(&self) -> u32 {
         self.bits.load(Relaxed)
@@ -83,6 +85,11 @@ impl Restrictions {
     /// Returns true if a replica shows no data because it has no link to its primary.
     pub(crate) fn is_stale(&self) -> bool {
         self.bits.load(Relaxed) & IS_STALE != 0
+    }
+
+    /// Returns true if the server is a node of a cluster.
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        self.bits.load(Relaxed) & IN_CLUSTER != 0
     }
 
     /// Adds or removes a restriction; returns true if that is a change.

@@ -30,6 +30,7 @@ use crate::net::listener::{ListeningPort, Ports, bind_unix, has_plain_port};
 use crate::net::metrics_port::MetricsPort;
 #[cfg(not(feature = "metrics"))]
 use crate::net::metrics_port_disabled::MetricsPort;
+use crate::net::node_file::kept_node;
 use crate::net::restart::RestartMark;
 use crate::net::server::{OwnRuntime, Server};
 use crate::net::tenancy::Tenancy;
@@ -240,19 +241,19 @@ impl Builder {
         let may_clock_run = !self.clock.is_steered() || self.config.test_mode;
         let new_clock = self.config.test_mode.then(|| self.enter_test_mode());
         let acl = Acl::configured(&self.handlers.commands, &self.config.users()).map_err(io::Error::other)?;
-        let plain = if has_plain_port(&self.config) {
-            ListeningPort::plain(&self.config, self.config.port)?
-        } else {
-            ListeningPort::default()
-        };
+        let has_plain = has_plain_port(&self.config);
+        let plain =
+            has_plain.then(|| ListeningPort::plain(&self.config, self.config.port)).transpose()?.unwrap_or_default();
         let tls = ListeningPort::tls(&self.config, self.config.tls_port)?;
         let metrics_port = MetricsPort::open(&self.config)?;
         let unix = self.config.unixsocket.as_deref().map(|path| bind_unix(path, self.config.unixsocketperm));
         let (unix, socket_file) = unix.transpose()?.unzip();
+        let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let node = kept_node(&self.config, &*self.disk, addr.port())?;
         // The last step that may fail, and after the ports are bound: the mark of another server is not touched.
         let mark = RestartMark::of(&self.config)?;
-        let addr = plain.addr().or(tls.addr()).unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let instance = Instance {
+            node,
             allocator: self.allocator,
             log_queue: self.log_queue,
             acl: Arc::new(acl),

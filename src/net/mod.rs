@@ -15,6 +15,7 @@ pub(crate) mod listener;
 mod metrics_port;
 #[cfg(not(feature = "metrics"))]
 mod metrics_port_disabled;
+mod node_file;
 mod restart;
 pub(crate) mod server;
 pub(crate) mod tenancy;

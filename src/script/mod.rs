@@ -58,7 +58,9 @@ pub(crate) use control::Control;
 pub(crate) use functions::{FunctionEntry, Libraries, Library, Restore};
 pub(crate) use host::{CallReply, Host};
 pub(crate) use shared::Registered;
-pub(crate) use shebang::{ALLOW_OOM, ALLOW_STALE, COMPATIBLE, FLAG_NAMES, NO_WRITES, ScriptFlags};
+pub(crate) use shebang::{
+    ALLOW_CROSS_SLOT_KEYS, ALLOW_OOM, ALLOW_STALE, COMPATIBLE, FLAG_NAMES, NO_WRITES, ScriptFlags,
+};
 pub(crate) use vm::{ScriptCall, ScriptOutcome, Vm};
 
 use std::sync::Arc;

@@ -14,7 +14,7 @@ pub(crate) const ALLOW_STALE: ScriptFlags = 1 << 2;
 /// The script must not run in a cluster.
 pub(super) const NO_CLUSTER: ScriptFlags = 1 << 3;
 /// The script may access keys of several slots.
-pub(super) const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = 1 << 4;
+pub(crate) const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = 1 << 4;
 /// The script has no shebang line, and so declares nothing.
 pub(crate) const COMPATIBLE: ScriptFlags = 1 << 5;
 

@@ -82,6 +82,8 @@ pub(crate) const EVERY: Flags = 1 << 31;
 /// Derived, see [`CommandSpec::flags`]: not a plain data command, so the gate's state may differ after it.
 pub(crate) const CONTROL: Flags = 1 << 30;
 
+/// Derived, see [`CommandSpec::flags`]: a request may have several keys, or channels of shards.
+pub(crate) const MANY_KEYS: Flags = 1 << 28;
 /// Derived, see [`CommandSpec::flags`]: the command is one of a module in Redis.
 pub(crate) const OF_MODULE: Flags = 1 << 29;
 

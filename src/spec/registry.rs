@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::resp::{Request, parse_int};
 use crate::spec::{
     ADMIN, Arg, ArgKind, BLOCKING, CONTROL, Declaration, EVERY, EXCLUSIVE, FAST, Flags, Group, INCOMPLETE, KeyFlags,
-    Marks, NOT_KEY, OF_MODULE, PUBSUB, READ, Row, WRITE,
+    MANY_KEYS, Marks, NOT_KEY, OF_MODULE, PUBSUB, READ, Row, WRITE,
 };
 use crate::store::Store;
 
@@ -157,7 +157,7 @@ impl CommandSpec {
         let only_key = only_key.filter(|first| *first < arity.unsigned_abs() as usize); // a key that may be missing
         CommandSpec {
             name,
-            flags: derived_flags(command),
+            flags: derived_flags(command) | if may_cross_slots(command, &keys, only_key) { MANY_KEYS } else { 0 },
             marks: command.marks | container.map_or(0, |container| container.marks),
             is_container: row.handler.is_none(),
             arity,
@@ -253,6 +253,13 @@ impl CommandSpec {
         fixed.chain(search.into_iter().flat_map(move |search| search(request)))
     }
 
+    /// Returns the positions of what decides on a request's slot in a cluster: its keys, and its channels of shards.
+    pub(crate) fn routed_by(&self, request: Request<'_>) -> impl Iterator<Item = usize> {
+        let channels = self.keys.iter().filter(|spec| spec.flags == NOT_KEY && !spec.unplaced);
+        let channels = channels.flat_map(move |spec| spec.positions_in(request));
+        self.keys_of(request).map(|(position, _)| position).chain(channels)
+    }
+
     /// Returns the positions of the channels of a request, and whether each is a pattern.
     pub fn channels_of(&self, request: Request<'_>) -> impl Iterator<Item = (usize, bool)> {
         self.channels.iter().flat_map(move |spec| {
@@ -281,6 +288,11 @@ impl CommandSpec {
     pub fn subcommand(&self, word: &[u8]) -> Option<&CommandSpec> {
         self.subcommands.iter().find(|sub| word.eq_ignore_ascii_case(sub.command.name.as_bytes()))
     }
+}
+
+/// Returns whether requests may have keys, or channels of shards, in more than one slot.
+fn may_cross_slots(command: &Declaration, keys: &[KeySpec], only_key: Option<usize>) -> bool {
+    only_key.is_none() && (command.key_search.is_some() || !keys.is_empty())
 }
 
 /// Adds the derived flags to declared ones.

@@ -53,7 +53,6 @@ fn a_start_with_settings_that_would_make_it_another_server_is_refused() {
         let started = Server::builder().settings(settings).start_blocking();
         started.err().map_or_else(String::new, |error| error.to_string())
     };
-    assert!(refusal("cluster-enabled yes").contains("'cluster-enabled'"));
     let strict = refusal("unsupported-settings refuse\nrepl-disable-tcp-nodelay yes\nactiverehashing no");
     assert!(["'repl-disable-tcp-nodelay'", "'activerehashing'"].iter().all(|name| strict.contains(name)), "{strict}");
     for settings in ["replicaof no one\ncluster-enabled no", "unsupported-settings refuse\nsave ''\nappendfsync no"] {

@@ -21,6 +21,7 @@
 //! - [`patterns`] compares matches of long and unusual names and patterns.
 //! - [`settings`] gives every setting valid and invalid values.
 //! - [`rewrite`] compares files written by CONFIG REWRITE.
+//! - [`clusters`] compares a cluster of one node.
 //! - [`files`] makes each server load files that the other has saved.
 //!
 //! Without `redis-server` on PATH the stories of [`script`], [`companions`], [`notifications`], [`monitors`] and [`wire`] are
@@ -31,6 +32,7 @@ mod acls;
 mod bitmaps;
 mod blocked;
 mod catalogue;
+mod clusters;
 mod companions;
 mod deviations;
 pub(crate) mod dumps;

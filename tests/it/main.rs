@@ -15,6 +15,7 @@ mod blocking;
 #[cfg(all(feature = "binary", feature = "tls"))]
 mod certificates;
 mod client;
+mod cluster_mode;
 mod command_bases;
 mod conditions;
 mod config;

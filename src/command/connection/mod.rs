@@ -1,14 +1,13 @@
 //! Commands about this connection: AUTH, ECHO, HELLO, PING, QUIT, RESET, SELECT.
 
 pub(crate) mod client;
-pub(crate) mod cluster;
 
 use crate::acl::{Access, DEFAULT, has_blanks};
 use crate::client::registry::Unblocked;
 use crate::client::session::Replies;
 use crate::command::connection::client::{client_name, set_name};
 use crate::command::hash::import::forget_all;
-use crate::command::keys::databases::read_database;
+use crate::command::keys::databases::read_selected;
 use crate::command::server::modules::write_modules;
 use crate::command::server::monitor;
 use crate::dispatch::args::is_word;
@@ -105,7 +104,7 @@ fn quit(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn select(call: &mut Call<'_>) -> Result<()> {
-    let db = read_database(call)?;
+    let db = read_selected(call)?;
     call.caller.select(db);
     call.reply.ok();
     Ok(())
@@ -259,11 +258,12 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
         call.caller.set_protocol(protocol, &mut call.reply);
         call.end_batch(); // a subscribed client may call more or fewer commands in the new protocol
     }
-    let (id, dialect, commands) = (call.caller.info.id as i64, call.config.dialect(), call.namespace.commands);
-    enter(call, destination, move |reply| introduce_server(reply, id, dialect, commands))
+    let (id, dialect, namespace) = (call.caller.info.id as i64, call.config.dialect(), call.namespace);
+    let (mode, commands) = (namespace.mode(), namespace.commands);
+    enter(call, destination, move |reply| introduce_server(reply, id, dialect, mode, commands))
 }
 
-fn introduce_server(reply: &mut Reply<'_>, id: i64, dialect: Dialect, commands: &CommandTable) {
+fn introduce_server(reply: &mut Reply<'_>, id: i64, dialect: Dialect, mode: &str, commands: &CommandTable) {
     let version = if reply.protocol() == Protocol::Resp3 { 3 } else { 2 };
     reply.map(7);
     for (field, value) in [("server", dialect.name()), ("version", dialect.version())] {
@@ -274,7 +274,7 @@ fn introduce_server(reply: &mut Reply<'_>, id: i64, dialect: Dialect, commands: 
         reply.bulk(field.as_bytes());
         reply.int(value);
     }
-    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+    for (field, value) in [("mode", mode), ("role", "master")] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

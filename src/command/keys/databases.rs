@@ -63,15 +63,29 @@ fn named_db(request: Request<'_>, at: usize) -> Option<usize> {
 /// Parses a database number.
 pub(crate) fn read_database(call: &mut Call<'_>) -> Result<usize> {
     let index = call.args.int()?;
+    in_range(call, index)
+}
+
+/// Parses the number of the database to be selected.
+pub(crate) fn read_selected(call: &mut Call<'_>) -> Result<usize> {
+    let index = call.args.int()?;
+    if index != 0 {
+        call.require_standalone("SELECT is not allowed in cluster mode")?;
+    }
+    in_range(call, index)
+}
+
+fn in_range(call: &Call<'_>, index: i64) -> Result<usize> {
     if i32::try_from(index).is_err() {
         return Err(Error::other("value is out of range, value must between -2147483648 and 2147483647"));
     }
     existing(call, index)
 }
 
-/// Checks that a client may use a database.
+/// Checks that a client may use a database; a cluster has one.
 fn existing(call: &Call<'_>, index: i64) -> Result<usize> {
-    usize::try_from(index).ok().filter(|db| call.namespace.store.may_use(*db)).ok_or(Error::DbOutOfRange)
+    let may_use = |db: &usize| call.namespace.store.may_use(*db) && (*db == 0 || !call.is_in_cluster());
+    usize::try_from(index).ok().filter(may_use).ok_or(Error::DbOutOfRange)
 }
 
 fn copy(call: &mut Call<'_>) -> Result<()> {
@@ -102,6 +116,7 @@ fn copy(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn move_key(call: &mut Call<'_>) -> Result<()> {
+    call.require_standalone("MOVE is not allowed in cluster mode")?;
     let key = call.args.key()?;
     let target_db = read_database(call)?;
     if target_db == call.caller.db {
@@ -119,6 +134,7 @@ fn move_key(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn swapdb(call: &mut Call<'_>) -> Result<()> {
+    call.require_standalone("SWAPDB is not allowed in cluster mode")?;
     let read = |word: &[u8], refusal| {
         let index = parse_int(word).and_then(|index| i32::try_from(index).ok());
         index.ok_or_else(|| Error::other(refusal))

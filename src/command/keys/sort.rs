@@ -20,6 +20,7 @@ use crate::store::value::{
 use crate::store::{Classes, Event, ListBuilder, Lookup};
 use crate::text::double::parse_double;
 use crate::text::until_nul;
+use crate::topology::{hash_tag, slot_of};
 
 const COST: &str = "O(N+M*log(M)) where N is the number of elements in the list or set to sort, and M the number of \
 returned elements. When the elements are not sorted, complexity is O(N).";
@@ -37,6 +38,11 @@ const GET: Arg = pattern("pattern").token("GET").optional().multiple_token().unp
 const ORDER: Arg = one_of("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional();
 const ALPHA: Arg = token("sorting", "ALPHA").optional();
 const STORE: Arg = key("destination", OW | UPDATE).token("STORE").optional().unplaced(OW | UPDATE, ANYWHERE);
+
+const CROSSING_BY: &str =
+    "BY option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.";
+const CROSSING_GET: &str =
+    "GET option of SORT denied in Cluster mode when keys formed by the pattern may be in different slots.";
 
 /// The event of storing the sorted elements.
 const SORTSTORE: &Event = &Event::one(Classes::LIST, "sortstore");
@@ -134,6 +140,9 @@ impl<'a> Options<'a> {
                 () if is_word(word, "BY") && left >= 1 => {
                     let pattern = call.args.bytes()?;
                     let is_constant = !until_nul(pattern).contains(&b'*');
+                    if !is_constant && !may_reach(call, pattern) {
+                        return Err(Error::other(CROSSING_BY));
+                    }
                     if !is_constant && !reads_all {
                         return Err(Error::other("BY option of SORT denied due to insufficient ACL permissions."));
                     }
@@ -141,10 +150,14 @@ impl<'a> Options<'a> {
                     options.keeps_order |= is_constant;
                 }
                 () if is_word(word, "GET") && left >= 1 => {
+                    let pattern = call.args.bytes()?;
+                    if !may_reach(call, pattern) {
+                        return Err(Error::other(CROSSING_GET));
+                    }
                     if !reads_all {
                         return Err(Error::other("GET option of SORT denied due to insufficient ACL permissions."));
                     }
-                    options.get.push(call.args.bytes()?);
+                    options.get.push(pattern);
                 }
                 () => return Err(Error::Syntax),
             }
@@ -164,6 +177,18 @@ impl<'a> Options<'a> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         start..start.saturating_add(count).min(len)
     }
+}
+
+/// Returns whether all keys that a pattern may name are in the slot of the sorted key, as they have to be in a cluster: the
+/// pattern has no wildcard, or a hash tag before it.
+fn may_reach(call: &Call<'_>, pattern: &[u8]) -> bool {
+    if !call.is_in_cluster() || pattern == b"#" {
+        return true;
+    }
+    let wildcard = pattern.iter().position(|byte| b"*?[\\".contains(byte));
+    let fixed = &pattern[..wildcard.unwrap_or(pattern.len())];
+    let is_in_one_slot = wildcard.is_none() || hash_tag(fixed).len() < fixed.len();
+    is_in_one_slot && slot_of(fixed) == slot_of(call.args.request().arg(1))
 }
 
 /// An element, and the value by which it is compared.

@@ -82,6 +82,7 @@ fn show_link(call: &mut Call<'_>, primary: &HostPort) {
 }
 
 fn replicate(call: &mut Call<'_>) -> Result<()> {
+    call.require_standalone("REPLICAOF not allowed in cluster mode.")?;
     let (host, port) = (call.args.bytes()?, call.args.bytes()?);
     if call.namespace.failover.stage().is_some() {
         return Err(Error::other("REPLICAOF not allowed while failing over."));
@@ -121,6 +122,7 @@ fn client(call: &Call<'_>) -> String {
 }
 
 fn fail_over(call: &mut Call<'_>) -> Result<()> {
+    call.require_standalone("FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.")?;
     let is_abort = call.args.left() == 1 && is_word(call.args.request().arg(1), "ABORT");
     if is_abort {
         if !call.namespace.abort_failover("Failover manually aborted") {

@@ -16,8 +16,8 @@ use crate::dispatch::{Call, Command, unknown};
 use crate::error::{Error, Result};
 use crate::resp::{Kept, Output, Protocol, Reply, Request, RequestBuffer, parse_int};
 use crate::script::{
-    ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, CompileReason, Evaluation, Host, NO_WRITES, Script, ScriptCall,
-    ScriptOutcome, Vm,
+    ALLOW_CROSS_SLOT_KEYS, ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, CompileReason, Evaluation, Host, NO_WRITES,
+    Script, ScriptCall, ScriptOutcome, Vm,
 };
 use crate::spec::marks::{RUNS_DIGEST, RUNS_TEXT};
 use crate::spec::{
@@ -199,7 +199,8 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: ScriptRun<'_>, buffers:
         threshold_ms: call.config.busy_reply_threshold_ms,
     };
     let is_read_only = run.is_read_only || !may_write;
-    let limits = ScriptLimits { is_read_only, lacks_memory };
+    let crosses_slots = run.flags & (COMPATIBLE | ALLOW_CROSS_SLOT_KEYS) != 0;
+    let limits = ScriptLimits { is_read_only, lacks_memory, crosses_slots };
     let mut caller = ScriptCaller { call, buffers, name: run.name, limits };
     if caller.call.caller.has_called(caller.call.command) {
         caller.call.caller.frozen_us = None;

@@ -18,7 +18,8 @@ pub(crate) fn row(container: &Declaration) -> Command {
     )
 }
 
-fn help(call: &mut Call<'_>) -> Result<()> {
+/// Describes the subcommands of the container that is called.
+pub(crate) fn help(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.request().name();
     let Some(container) = call.names().find(name) else { return Ok(()) };
     let mut lines = Vec::new();

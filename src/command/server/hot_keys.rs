@@ -65,7 +65,13 @@ fn start(call: &mut Call<'_>) -> Result<()> {
         } else if left > 0 && is_word(word, "SAMPLE") {
             options.sample_ratio = call.args.positive("SAMPLE ratio must be positive")? as u64;
         } else if left > 0 && is_word(word, "SLOTS") {
-            return Err(Error::other("SLOTS parameter cannot be used in non-cluster mode"));
+            let is_in_cluster = call.namespace.node.is_some();
+            let refusal = "SLOTS is not possible: the keys of all slots are tracked";
+            return Err(Error::other(if is_in_cluster {
+                refusal
+            } else {
+                "SLOTS parameter cannot be used in non-cluster mode"
+            }));
         } else {
             return Err(Error::Syntax);
         }

@@ -174,8 +174,8 @@ impl BatchRun<'_> {
         let mut guard = self.guard.take().unwrap_or_else(|| namespace.store.hold(1));
         session.stop_watching(caller, &mut guard.view(caller.db, &[], cx), &namespace.store);
         let mut reply = Reply::new(out, caller.protocol);
-        if let Error::Injected(_) = error {
-            refuse(namespace, &mut reply, error); // the injected text, without EXECABORT
+        if let Error::Injected(_) | Error::CrossSlot = error {
+            refuse(namespace, &mut reply, error); // without EXECABORT
         } else {
             refuse(namespace, &mut reply, &error.of_exec());
         }

@@ -17,8 +17,8 @@ pub(super) const SERVER: &[InfoField] = &[
     fixed("redis_git_sha1", "00000000"),
     zero("redis_git_dirty"),
     zero("redis_build_id"),
-    optional("redis_mode", |from| in_dialect(from, Dialect::Redis, |_| "standalone")),
-    optional("server_mode", |from| in_dialect(from, Dialect::Valkey, |_| "standalone")),
+    optional("redis_mode", |from| (from.dialect() == Dialect::Redis).then(|| from.namespace().mode().into())),
+    optional("server_mode", |from| (from.dialect() == Dialect::Valkey).then(|| from.namespace().mode().into())),
     fixed("keylatch_version", env!("CARGO_PKG_VERSION")),
     field("os", |_| operating_system().into()),
     field("arch_bits", |_| usize::BITS.into()),
@@ -86,7 +86,8 @@ pub(super) const MODULES: &[InfoField] = &[family("module", |from| {
     from.namespace().commands.modules().iter().map(|module| (String::new(), line(module))).collect()
 })];
 
-pub(super) const CLUSTER: &[InfoField] = &[zero("cluster_enabled")];
+pub(super) const CLUSTER: &[InfoField] =
+    &[field("cluster_enabled", |from| i64::from(from.namespace().node.is_some()).into())];
 
 /// Returns the value of a field that exists in one dialect only.
 fn in_dialect(from: &Reading<'_, '_>, dialect: Dialect, read: fn(Dialect) -> &'static str) -> Option<InfoValue> {

@@ -236,7 +236,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Setting("rdb-version"), "a setting of keylatch", "does not exist", "0: snapshots in the lowest version of the format that expresses the data; or 10, 11, 12", "older servers read them"),
     (Setting("refuse-empty-start"), "a setting of keylatch", "does not exist", "`no`; with `yes` the server does not start where its files are missing", "no empty server by mistake"),
     (Setting("client-output-buffer-limit"), "no limit for replicas", "any number of bytes waits for a replica", "it is disconnected when more than 256 MB of changes wait for it", "bounded memory"),
-    (Setting("cluster-enabled"), "`yes`", "a node of a cluster", "the server does not start", "it would be a standalone server"),
+    (Setting("cluster-enabled"), "`yes`", "a node of a cluster, at first without slots", "a cluster of one node, with all slots; no other nodes, no bus", "for cluster clients of one server"),
     (Setting("repl-diskless-load"), "`swapdb`", "shows keys that have expired while it loads beside the present data, and `MONITOR` shows no calls", "hides them, and shows the calls", "deadlines are exact"),
     (Setting("tls-cert-file"), "keys on the curve P-521, and signatures by RSA-PSS whose salt is not as long as the digest, on either side", "are accepted", "are refused", "the TLS library has neither"),
     (Setting("tls-replication"), "`tls-ca-cert-dir` alone", "authorities for the link", "the link needs `tls-ca-cert-file`", "one file"),

@@ -1,0 +1,9 @@
+//! Clusters as clients see them: the slots of keys, and the identity of a node.
+//!
+//! Pure functions: no sockets, no files, no clock.
+
+mod node;
+mod slot;
+
+pub(crate) use node::NodeIdentity;
+pub(crate) use slot::{SLOT_COUNT, Slot, SlotsDiffer, hash_tag, same_slot, slot_of};
