@@ -5,7 +5,7 @@
 
 const COMMANDS: &str = "\
     acl append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop bitpos blmove blmovem blmpop blpop brpop \
-    brpoplpush bzmpop bzpopmax bzpopmin client cluster command commandlog config copy dbsize debug decr decrby del \
+    brpoplpush bzmove bzmpop bzpopmax bzpopmin client cluster command commandlog config copy dbsize debug decr decrby del \
     delex delifeq digest discard dump echo eval eval_ro evalsha evalsha_ro exec exists expire expireat expiretime \
     failover fcall fcall_ro flushall flushdb function geoadd geodist geohash geopos georadius georadius_ro \
     georadiusbymember georadiusbymember_ro geosearch geosearchstore get getbit getdel getex getrange getset hdel hello \
@@ -24,7 +24,7 @@ const COMMANDS: &str = "\
     time touch ttl type unlink unsubscribe unwatch vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember \
     vrange vrem vsetattr vsim wait waitaof watch xack xackdel xadd xautoclaim xcfgset xclaim xdel xdelex xgroup xinfo xlen \
     xnack xpending xrange xread xreadgroup xrevrange xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter \
-    zintercard zinterstore zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore \
+    zintercard zinterstore zlexcount zmove zmovemember zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore \
     zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore \
     zrevrank zscan zscore zunion zunionstore \
     bf.add bf.card bf.debug bf.exists bf.info bf.insert bf.loadchunk bf.madd bf.mexists bf.reserve bf.scandump cf.add \

@@ -5,6 +5,7 @@ mod command_log;
 mod hot_keys;
 mod import;
 mod lists;
+mod moves;
 mod nack;
 mod polygon;
 mod producers;

@@ -15,7 +15,7 @@ const ZADD: &Event = &Event::one(Classes::ZSET, "zadd");
 /// The event of incrementing a score.
 const ZINCR: &Event = &Event::one(Classes::ZSET, "zincr");
 /// The event of removing members.
-const ZREM: &Event = &Event::one(Classes::ZSET, "zrem");
+pub(super) const ZREM: &Event = &Event::one(Classes::ZSET, "zrem");
 
 const NX_AND_XX: &str = "XX and NX options at the same time are not compatible";
 const GT_AND_LT: &str = "GT, LT, and/or NX options at the same time are not compatible";

@@ -8,19 +8,21 @@
 pub(in crate::command) mod add;
 mod combine;
 mod elements;
+mod moves;
 mod pop;
 mod random;
 mod range;
 mod read;
 
 use crate::command::sorted_set::combine::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
+use crate::command::sorted_set::moves::{bzmove, zmove, zmovemember};
 use crate::command::sorted_set::pop::{bzmpop, bzpopmax, bzpopmin, zmpop, zpopmax, zpopmin};
 use crate::command::sorted_set::range as ranges;
 use crate::command::sorted_set::read::{zcard, zcount, zlexcount, zmscore, zrank, zrevrank, zscan, zscore};
 use crate::dispatch::Command;
 use crate::spec::{
-    ACCESS, Arg, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, block,
-    double, element, integer, key, one_of, pattern, string, token,
+    ACCESS, Arg, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE,
+    WRITE, block, double, element, integer, key, one_of, pattern, string, token,
 };
 
 const ADD_COST: &str = "O(log(N)) for each item added, where N is the number of elements in the sorted set.";
@@ -42,6 +44,12 @@ const POP_COST: &str = "O(log(N)*M) with N being the number of elements in the s
     elements popped.";
 const MULTI_POP_COST: &str = "O(K) + O(M*log(N)) where K is the number of provided keys, N being the number of elements \
     in the sorted set, and M being the number of elements popped.";
+const MOVE_COST: &str = "O(K*(log(N)+log(M))) where K is the number of moved members and N and M are the source and \
+    destination sizes.";
+const MOVE_SELECTED_COST: &str = "O(log(N) + K*(log(N)+log(M))) where N and M are the source and destination sizes and K \
+    is the number of moved members.";
+const MOVE_NAMED_COST: &str = "O(K*(log(N)+log(M))) where K is the number of given members and N and M are the source \
+    and destination sizes.";
 const RANDOM_COST: &str = "O(N) where N is the number of elements returned";
 const UNION_COST: &str = "O(N)+O(M*log(M)) with N being the sum of the sizes of the input sorted sets, and M being the \
     number of elements in the resulting sorted set.";
@@ -72,6 +80,8 @@ const SORT_BY: Arg = one_of("sortby", &[token("byscore", "BYSCORE"), token("byle
 const REV: Arg = token("rev", "REV").optional();
 const WHERE: Arg = one_of("where", &[token("min", "MIN"), token("max", "MAX")]);
 const COUNT: Arg = integer("count").token("COUNT").optional();
+const MOVE_FROM: Arg = key("source", RW | ACCESS | DELETE);
+const MOVE_TO: Arg = key("destination", RW | INSERT);
 const WEIGHTS: Arg = integer("weight").token("WEIGHTS").optional().multiple();
 const AGGREGATE: Arg =
     one_of("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX"), token("count", "COUNT")])
@@ -80,6 +90,10 @@ const AGGREGATE: Arg =
 
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
+    Command::new("BZMOVE", bzmove, WRITE | DENY_OOM | BLOCKING, Group::SortedSet)
+        .effect(Effect::Given)
+        .args(&[MOVE_FROM, MOVE_TO, WHERE, double("timeout"), COUNT])
+        .docs("8.12.0", MOVE_COST, "Moves members with the lowest or highest scores to another sorted set, or waits for them."),
     Command::new("BZMPOP", bzmpop, WRITE | BLOCKING | MOVABLE_KEYS, Group::SortedSet)
         .effect(Effect::Given)
         .args(&[double("timeout"), NUMKEYS, POP_KEY.multiple(), WHERE, COUNT])
@@ -130,6 +144,28 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("ZLEXCOUNT", zlexcount, READ | FAST, Group::SortedSet)
         .args(&[READ_KEY, MEMBERS[0], MEMBERS[1]])
         .docs("2.8.9", LOG_COST, "Counts the members in a range of members with equal scores."),
+    Command::new("ZMOVE", zmove, WRITE | DENY_OOM, Group::SortedSet)
+        .effect(Effect::Given)
+        .args(&[
+            MOVE_FROM,
+            MOVE_TO,
+            one_of("selection", &[
+                token("min", "MIN"),
+                token("max", "MAX"),
+                block("score-range", &[token("byscore", "BYSCORE"), double("score-min"), double("score-max")]),
+            ]),
+            COUNT,
+        ])
+        .docs("8.12.0", MOVE_SELECTED_COST, "Moves members with the lowest or highest scores, or those in a range, to another sorted set."),
+    Command::new("ZMOVEMEMBER", zmovemember, WRITE | DENY_OOM, Group::SortedSet)
+        .effect(Effect::Given)
+        .args(&[
+            MOVE_FROM,
+            MOVE_TO,
+            one_of("condition", &[token("nx", "NX"), token("xx", "XX")]).optional(),
+            block("members", &[integer("num-members"), MEMBER.multiple()]).token("MEMBERS"),
+        ])
+        .docs("8.12.0", MOVE_NAMED_COST, "Moves members to another sorted set, at will only those that it has or has not."),
     Command::new("ZMPOP", zmpop, WRITE | MOVABLE_KEYS, Group::SortedSet)
         .effect(Effect::Given)
         .args(&[NUMKEYS, POP_KEY.multiple(), WHERE, COUNT])

@@ -25,13 +25,13 @@ const ZPOPMAX: &Event = &Event::one(Classes::ZSET, "zpopmax");
 
 /// An end of a sorted set.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     Min,
     Max,
 }
 
 impl End {
-    fn event(self) -> &'static Event {
+    pub(super) fn event(self) -> &'static Event {
         match self {
             End::Min => ZPOPMIN,
             End::Max => ZPOPMAX,
@@ -107,7 +107,7 @@ fn pop_from(
 }
 
 /// Parses an end.
-fn read_end(args: &mut Args<'_>) -> Result<End> {
+pub(super) fn read_end(args: &mut Args<'_>) -> Result<End> {
     match args.bytes()? {
         word if is_word(word, "MIN") => Ok(End::Min),
         word if is_word(word, "MAX") => Ok(End::Max),
@@ -187,7 +187,7 @@ fn blocking_pop(call: &mut Call<'_>, end: End) -> Result<()> {
 
 /// Returns true if a call may look for elements: a blocked call stays blocked until one of its keys has become a sorted
 /// set, whatever the other keys hold.
-fn is_served(call: &mut Call<'_>, keys: &[Key<'_>]) -> bool {
+pub(super) fn is_served(call: &mut Call<'_>, keys: &[Key<'_>]) -> bool {
     let is_retry = call.is_retry();
     let is_sorted_set = |key: &Key<'_>| matches!(call.view.get::<SortedSet>(*key, Lookup::PEEK), Ok(Some(_)));
     !is_retry || keys.iter().any(is_sorted_set)

@@ -85,6 +85,14 @@ fn a_redis_server_has_what_commands_that_it_does_not_know_have_written() {
         ("GEOADD places 1 1 a 5 5 b", ":2"),
         ("GEOSEARCHSTORE near places BYPOLYGON 3 0 0 3 0 0 3", ":1"),
         ("GEOSEARCHSTORE far places BYPOLYGON 3 0 0 20 0 0 20 STOREDIST", ":2"),
+        ("ZADD from 0.1 x 2 y -inf z 1e17 w", ":4"),
+        ("PEXPIRE from 100000", ":1"),
+        ("ZADD to 9 x", ":1"),
+        ("ZMOVE from to BYSCORE -inf 1", "*2 *2 $1 z $4 -inf *2 $1 x $3 0.1"),
+        ("ZMOVE from to MAX", "*1 *2 $1 w $18 100000000000000000"),
+        ("ZMOVEMEMBER to from XX MEMBERS 2 x y", "*-1"),
+        ("ZMOVEMEMBER to from NX MEMBERS 3 x x none", "*1 *2 $1 x $3 0.1"),
+        ("BZMOVE from third MIN 0 COUNT 9", "*2 *2 $1 x $3 0.1 *2 $1 y $1 2"),
     ]);
     for _ in 0..2 {
         client.call("XADD stream IDMP p n * f v");
