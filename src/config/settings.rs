@@ -476,8 +476,8 @@ supported! {
         /// The limit of the memory for data and clients' buffers, in bytes; 0 is no limit.
         "maxmemory" %own maxmemory: u64 = "0", Kind::Memory(0, u64::MAX), Runtime, Supported;
         /// Selects the keys to evict when memory runs out: among all keys (allkeys) or those with a TTL (volatile) the
-        /// least recently used (lru), the least frequently used (lfu), a random one (random) or the one that expires
-        /// first (ttl). With noeviction, commands that need memory fail instead.
+        /// least recently used (lru), the least recently modified (lrm), the least frequently used (lfu), a random one
+        /// (random) or the one that expires first (ttl). With noeviction, commands that need memory fail instead.
         "maxmemory-policy" %own maxmemory_policy: EvictionPolicy = "noeviction", Kind::Choice(EvictionPolicy::WORDS), Runtime, Supported;
         /// The number of keys sampled to choose one to evict; more is more exact and slower.
         "maxmemory-samples" %own maxmemory_samples: u32 = "5", Kind::Int(1, 64), Runtime, Supported;

@@ -349,6 +349,8 @@ impl Namespace {
         let policy = config.maxmemory_policy;
         let rule = if policy.is_lfu() {
             UsageRule::frequency(config.lfu_log_factor, config.lfu_decay_minutes)
+        } else if policy.is_lrm() {
+            UsageRule::MODIFICATION
         } else {
             UsageRule::RECENCY
         };

@@ -291,6 +291,8 @@ const LOG: u32 = 1 << 30;
 /// Flag beside the classes: a snapshot walks over the keys, and is given each key that changes before the walk reaches
 /// it.
 const WALKED: u32 = 1 << 29;
+/// Flag beside the classes: the time of each change is recorded in the entry of its key.
+const TIMED: u32 = 1 << 28;
 
 /// Passes the events of the subscribed classes on to the observer. Shared by a store and its shards.
 pub struct EventSink {
@@ -331,9 +333,9 @@ impl EventSink {
     /// Subscribes to the events of these classes and no others.
     pub fn set_classes(&self, classes: Classes) {
         // Never fails, because the closure always returns a value.
-        let _ = self
-            .subscribed
-            .fetch_update(Relaxed, Relaxed, |subscribed| Some(subscribed & (CHANGES | LOG | WALKED) | classes.0));
+        let _ = self.subscribed.fetch_update(Relaxed, Relaxed, |subscribed| {
+            Some(subscribed & (CHANGES | LOG | WALKED | TIMED) | classes.0)
+        });
     }
 
     /// Sets or clears the flag that the observer gets every change, whatever its event.
@@ -344,6 +346,11 @@ impl EventSink {
     /// Sets or clears the flag that deletions which no command causes are logged.
     pub(super) fn set_logged(&self, is_logged: bool) {
         self.choose(LOG, is_logged);
+    }
+
+    /// Sets or clears the flag that the time of each change is recorded.
+    pub(super) fn set_timed(&self, is_timed: bool) {
+        self.choose(TIMED, is_timed);
     }
 
     fn choose(&self, bit: u32, is_set: bool) {
@@ -411,6 +418,12 @@ impl EventSink {
     #[inline]
     pub(super) fn is_walked(&self) -> bool {
         self.subscribed.load(Relaxed) & WALKED != 0
+    }
+
+    /// Returns true if the time of each change is recorded.
+    #[inline]
+    pub(super) fn is_timed(&self) -> bool {
+        self.subscribed.load(Relaxed) & TIMED != 0
     }
 
     /// Sets or clears the flag that a snapshot walks over the keys.

@@ -1,6 +1,6 @@
 //! Eviction: the removal of keys when memory runs out.
 //!
-//! LRU and LFU are approximated as in Redis: a few keys are sampled, the best candidates of many samples are kept in a
+//! LRU, LRM and LFU are approximated as in Redis: a few keys are sampled, the best candidates of many samples are kept in a
 //! pool, and the best of these is evicted. Two things differ from Redis. Candidates are scored again every time, and
 //! one that was used since it entered the pool is skipped. `volatile-ttl` is not approximated: the index of deadlines
 //! is exact.
@@ -28,6 +28,8 @@ const ATTEMPTS_MAX: usize = 100;
 pub enum EvictionPolicy {
     /// The least recently used key with a TTL.
     VolatileLru,
+    /// The least recently modified key with a TTL.
+    VolatileLrm,
     /// The least frequently used key with a TTL.
     VolatileLfu,
     /// A random key with a TTL.
@@ -36,6 +38,8 @@ pub enum EvictionPolicy {
     VolatileTtl,
     /// The least recently used key.
     AllkeysLru,
+    /// The least recently modified key.
+    AllkeysLrm,
     /// The least frequently used key.
     AllkeysLfu,
     /// A random key.
@@ -49,21 +53,25 @@ impl EvictionPolicy {
     /// The names of the policies, in the order of the variants.
     pub const WORDS: &'static [&'static str] = &[
         "volatile-lru",
+        "volatile-lrm",
         "volatile-lfu",
         "volatile-random",
         "volatile-ttl",
         "allkeys-lru",
+        "allkeys-lrm",
         "allkeys-lfu",
         "allkeys-random",
         "noeviction",
     ];
 
-    const ALL: [EvictionPolicy; 8] = [
+    const ALL: [EvictionPolicy; 10] = [
         EvictionPolicy::VolatileLru,
+        EvictionPolicy::VolatileLrm,
         EvictionPolicy::VolatileLfu,
         EvictionPolicy::VolatileRandom,
         EvictionPolicy::VolatileTtl,
         EvictionPolicy::AllkeysLru,
+        EvictionPolicy::AllkeysLrm,
         EvictionPolicy::AllkeysLfu,
         EvictionPolicy::AllkeysRandom,
         EvictionPolicy::Noeviction,
@@ -79,9 +87,9 @@ impl EvictionPolicy {
         Self::ALL.into_iter().find(|policy| policy.as_str() == word)
     }
 
-    /// Returns true if the policy needs the time of the last use of keys.
-    pub fn is_lru(self) -> bool {
-        matches!(self, EvictionPolicy::VolatileLru | EvictionPolicy::AllkeysLru)
+    /// Returns true if the policy needs the time of the last change of keys.
+    pub fn is_lrm(self) -> bool {
+        matches!(self, EvictionPolicy::VolatileLrm | EvictionPolicy::AllkeysLrm)
     }
 
     /// Returns true if the policy needs the frequency of use of keys.
@@ -89,15 +97,16 @@ impl EvictionPolicy {
         matches!(self, EvictionPolicy::VolatileLfu | EvictionPolicy::AllkeysLfu)
     }
 
-    /// Returns true if the policy needs the usage of keys, their frequency or their last use.
+    /// Returns true if the policy needs the usage of keys: their frequency, or their last use or change.
     pub(crate) fn needs_usage(self) -> bool {
-        self.is_lfu() || matches!(self, EvictionPolicy::VolatileLru | EvictionPolicy::AllkeysLru)
+        self.is_lfu() || self.is_lrm() || matches!(self, EvictionPolicy::VolatileLru | EvictionPolicy::AllkeysLru)
     }
 
     fn is_volatile(self) -> bool {
         matches!(
             self,
             EvictionPolicy::VolatileLru
+                | EvictionPolicy::VolatileLrm
                 | EvictionPolicy::VolatileLfu
                 | EvictionPolicy::VolatileRandom
                 | EvictionPolicy::VolatileTtl

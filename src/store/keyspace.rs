@@ -375,6 +375,7 @@ impl Store {
     pub fn set_policy(&self, policy: EvictionPolicy, samples: usize, rule: UsageRule) {
         self.evictor.lock().set_policy(policy, samples);
         self.memory_account().set_rule(rule);
+        self.events().set_timed(rule.is_of_changes());
     }
 
     /// Evicts keys, `max` at most, until memory usage is within the limit.

@@ -180,7 +180,7 @@ impl MemoryAccount {
     #[inline]
     pub fn follow_clock(&self, now: Now) {
         let rule = self.rule();
-        let stamp = if rule.counts() { NO_STAMP } else { rule.fresh(now) };
+        let stamp = if rule.counts() || rule.is_of_changes() { NO_STAMP } else { rule.fresh(now) };
         if stamp != self.stamp.load(Relaxed) {
             self.stamp.store(stamp, Relaxed);
         }

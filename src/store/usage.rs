@@ -1,7 +1,7 @@
 //! The usage of a key: the time of its last use or the frequency of its use, in 24 bits of its entry.
 //!
 //! Without an LFU policy, the bits are the time of the last use, in ticks of a coarse clock: `OBJECT IDLETIME` reports
-//! it and LRU policies compare it. With an LFU policy, they are the frequency: a counter of eight bits that rises with
+//! it and LRU policies compare it. With an LRM policy, they are the time of the last change. With an LFU policy, they are the frequency: a counter of eight bits that rises with
 //! falling probability and falls with time, and, in sixteen bits, the minute of its last update.
 //!
 //! Both clocks are monotonic and wrap around: ticks after 38 days, minutes after 45. Entries do not record the rule by
@@ -31,6 +31,9 @@ impl UsageRule {
     /// Rule that records the time of the last use.
     pub const RECENCY: UsageRule = UsageRule(0);
 
+    /// Rule that records the time of the last change.
+    pub const MODIFICATION: UsageRule = UsageRule(1 << 62);
+
     const COUNTS: u64 = 1 << 63;
     const HALF: u32 = 31;
 
@@ -57,7 +60,13 @@ impl UsageRule {
         self.0 & Self::COUNTS != 0
     }
 
-    /// Returns the usage of a new key.
+    /// Returns true if the time of the last change is recorded, so that a use is not.
+    #[inline]
+    pub fn is_of_changes(self) -> bool {
+        self == UsageRule::MODIFICATION
+    }
+
+    /// Returns the usage of a new key, or with the rule of changes, of a key that is changed now.
     #[inline]
     pub fn fresh(self, now: Now) -> u32 {
         if self.counts() { minutes(now) << COUNT_BITS | FIRST_COUNT } else { ticks(now) }
@@ -66,7 +75,11 @@ impl UsageRule {
     /// Returns the new usage of a key that had `usage` and is used now.
     #[inline]
     pub fn used(self, usage: u32, now: Now, dice: &mut Dice) -> u32 {
-        if self.counts() { self.counted(usage, now, dice) } else { ticks(now) }
+        match self {
+            UsageRule::MODIFICATION => usage,
+            _ if self.counts() => self.counted(usage, now, dice),
+            _ => ticks(now),
+        }
     }
 
     fn counted(self, usage: u32, now: Now, dice: &mut Dice) -> u32 {
@@ -97,7 +110,7 @@ impl UsageRule {
     }
 }
 
-/// Returns the number of seconds since the last use of a key.
+/// Returns the number of seconds since the last use of a key, or its last change with the rule of changes.
 pub(crate) fn idle_s(usage: u32, now: Now) -> u64 {
     u64::from(ticks(now).wrapping_sub(usage) & MASK) * TICK_MS / 1000
 }

@@ -2,8 +2,17 @@
 
 use crate::harness::{Client, Dice, TestServer, wait_until};
 
-const POLICIES: [&str; 7] =
-    ["allkeys-random", "allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"];
+const POLICIES: [&str; 9] = [
+    "allkeys-random",
+    "allkeys-lru",
+    "allkeys-lrm",
+    "allkeys-lfu",
+    "volatile-lru",
+    "volatile-lrm",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+];
 
 /// Maximum amount by which memory may be below the limit after an eviction: one value more than needed, and memory that
 /// counted only during the eviction: pending requests, up to one read and a value, and the spare room of their buffer.
@@ -139,13 +148,14 @@ fn the_first_to_end_goes_first() {
     client.expect(&[("EXISTS stays long:1 long:299", ":3")]);
 }
 
-/// Fills a server with old keys and 200 that are used all the time; returns how many of the latter survive.
-fn survivors(policy: &str, uses: usize) -> i64 {
+/// Fills a server with old keys and 200 that are used all the time, by a command with this end of its arguments;
+/// returns how many of the latter survive.
+fn survivors(policy: &str, (command, end): (&str, &str), uses: usize) -> i64 {
     // More samples than the default of 5, with which a few more than 10 of the used keys are evicted now and then.
     let server = TestServer::start_with(&[("maxmemory-policy", policy), ("maxmemory-samples", "10")]);
     let mut client = server.client();
     client.pipeline(&(0..2000).map(|at| format!("SET k:{at} v EX 100000")).collect::<Vec<_>>());
-    let get: Vec<String> = (0..200).map(|at| format!("GET k:{}", at * 10)).collect();
+    let get: Vec<String> = (0..200).map(|at| format!("{command} k:{}{end}", at * 10)).collect();
     for _ in 0..uses {
         server.advance_ms(1000);
         client.pipeline(&get);
@@ -159,10 +169,77 @@ fn survivors(policy: &str, uses: usize) -> i64 {
 #[test]
 fn what_is_used_stays() {
     for (policy, uses) in [("allkeys-lru", 3), ("volatile-lru", 3), ("allkeys-lfu", 30), ("volatile-lfu", 30)] {
-        let survivors = survivors(policy, uses);
+        let survivors = survivors(policy, ("GET", ""), uses);
         assert!(survivors >= 190, "{policy}: {survivors} of 200");
     }
-    assert!(survivors("allkeys-random", 3) < 160);
+    assert!(survivors("allkeys-random", ("GET", ""), 3) < 160);
+}
+
+#[test]
+fn what_is_changed_stays_with_a_policy_of_changes_and_what_is_read_does_not() {
+    for policy in ["allkeys-lrm", "volatile-lrm"] {
+        let survivors = |using| survivors(policy, using, 3);
+        let (changed, read) = (survivors(("SETRANGE", " 0 w")), survivors(("GET", "")));
+        assert!(changed >= 190 && read < 160, "{policy}: {changed} and {read} of 200");
+    }
+}
+
+#[test]
+fn with_a_policy_of_changes_a_key_is_idle_since_its_last_change() {
+    let server = TestServer::start_with(&[("maxmemory-policy", "allkeys-lrm"), ("enable-debug-command", "yes")]);
+    let mut client = server.client();
+    let prepare = ["SET s v", "SADD m a", "RPUSH l a", "HSET h f v", "SET n 1", "ZADD z 1 a", "XADD x 1-1 f v"];
+    for (key, request, is_change) in [
+        ("s", "GET s", false),
+        ("s", "TOUCH s", false),
+        ("s", "SETNX s w", false),
+        ("s", "LPUSH s w", false),
+        ("s", "SET s w", true),
+        ("s", "APPEND s w", true),
+        ("s", "EXPIRE s 1000", true),
+        ("s", "PERSIST s", false),
+        ("s", "RENAME s s2\r\nRENAME s2 s", true),
+        ("m", "SADD m a", false),
+        ("m", "SREM m b", false),
+        ("m", "SADD m b", true),
+        ("l", "LRANGE l 0 -1", false),
+        ("l", "LSET l 0 a", true),
+        ("l", "RPOPLPUSH l l", true),
+        ("h", "HGETALL h", false),
+        ("h", "HSET h f w", true),
+        ("h", "HEXPIRE h 1000 FIELDS 1 f", true),
+        ("n", "INCR n", true),
+        ("z", "ZADD z NX 2 a", false),
+        ("z", "ZADD z 2 a", true),
+        ("x", "XRANGE x - +", false),
+        ("x", "XADD x 2-1 f v", true),
+    ] {
+        client.call("FLUSHALL");
+        prepare.iter().for_each(|request| drop(client.call(request)));
+        server.advance_ms(10_000);
+        request.split("\r\n").for_each(|request| drop(client.call(request)));
+        let expected = if is_change { ":0" } else { ":10" };
+        assert_eq!(client.call(&format!("OBJECT IDLETIME {key}")), expected, "{request}");
+    }
+    assert!(client.call("OBJECT FREQ s").starts_with("-ERR An LFU maxmemory policy is not selected"));
+    client.expect(&[
+        ("OBJECT REFCOUNT n", ":2147483647"),
+        ("CONFIG SET maxmemory 1gb", "+OK"),
+        ("OBJECT REFCOUNT n", ":1"),
+        ("DEBUG RELOAD", "+OK"),
+        ("OBJECT IDLETIME s", ":10"),
+        ("CONFIG GET maxmemory-policy", "*2 $16 maxmemory-policy $11 allkeys-lrm"),
+        ("CONFIG SET maxmemory-policy volatile-lrm", "+OK"),
+        ("GET s", "$1 v"),
+        ("OBJECT IDLETIME s", ":10"),
+        ("CONFIG SET maxmemory-policy allkeys-lru", "+OK"),
+        ("GET s", "$1 v"),
+        ("OBJECT IDLETIME s", ":0"),
+    ]);
+    server.advance_ms(10_000);
+    client.expect(&[("SET s v", "+OK"), ("OBJECT IDLETIME s", ":0"), ("OBJECT IDLETIME l", ":20")]);
+    client.call("CONFIG SET maxmemory-policy volatile-lrm");
+    assert_eq!(client.info("maxmemory_policy"), "volatile-lrm");
 }
 
 #[test]

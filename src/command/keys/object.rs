@@ -57,7 +57,7 @@ fn refcount(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let config = call.namespace.settings.current();
     let policy = config.maxmemory_policy;
-    let shares = config.maxmemory == 0 || !policy.is_lru() && !policy.is_lfu();
+    let shares = config.maxmemory == 0 || !policy.needs_usage();
     match call.view.lookup(key, Lookup::INSPECT).map(StringEncoding::of) {
         Some(Some(StringEncoding::Integer(0..SHARED_INTEGERS))) if shares => call.reply.int(SHARED_COUNT),
         Some(_) => call.reply.int(1),

@@ -32,6 +32,7 @@ impl Keys {
 
     /// Notifies all that have an interest in a key of its change.
     fn announce(&mut self, key: Key<'_>, event: &'static Event, cx: &mut ChangeCx<'_>) {
+        self.record_time(key, cx.now);
         self.events.emit_change(self.db(), key.bytes, event, cx);
         if !self.interests.is_empty() {
             self.sidecars_on_change(key, event, cx);
@@ -43,6 +44,7 @@ impl Keys {
         self.changes += count;
         cx.changes_mut().add();
         self.record_change(key, event);
+        self.record_time(key, cx.now);
         self.emit(key, event);
     }
 

@@ -132,7 +132,6 @@ const REFUSALS: &str = r#"
     CONFIG SET lfu-log-factor -1
     CONFIG SET lfu-decay-time x
     CONFIG SET maxmemory -1
-    CONFIG SET maxmemory-policy lru
     CONFIG SET maxmemory 0 maxmemory-samples 5 maxmemory-eviction-tenacity 10 lfu-log-factor 10 lfu-decay-time 1
 
     # an evicted key is a changed key

@@ -364,7 +364,7 @@ const SETTINGS: &str = r#"
     CONFIG GET timeout
     CONFIG SET databases 20
     CONFIG SET daemonize yes
-    CONFIG SET maxmemory-policy nope
+    CONFIG SET appendfsync nope
     CONFIG GET loglevel
     CONFIG SET appendonly maybe
     CONFIG SET save x
@@ -381,7 +381,6 @@ const SETTINGS: &str = r#"
     CONFIG SET client-output-buffer-limit "nope 0 0 0"
     CONFIG SET client-output-buffer-limit "normal 0 0"
     CONFIG SET client-output-buffer-limit "normal x 0 0"
-    CONFIG SET maxmemory-policy nope
     CONFIG SET maxmemory-policy allkeys-lru
     CONFIG GET maxmemory-policy
     CONFIG SET maxmemory-policy noeviction

@@ -37,8 +37,8 @@ const VALUES: &[&str] = &[
 const LEFT_OUT: &[&str] = &[
     "port", "bind", "tls-port", "tls-cluster", "tls-replication", "appendonly", "watchdog-period", "maxclients", "timeout",
     "oom-score-adj", "oom-score-adj-values", "dir", "save", "unixsocket", "enable-debug-command",
-    // Redis 8.4 accepts other values than 7.0.15: `tests/it/config.rs` tests them.
-    "loglevel", "maxmemory-samples",
+    // Later versions accept other values than 7.0.15: `tests/it/config.rs` and `tests/it/eviction.rs` test them.
+    "loglevel", "maxmemory-samples", "maxmemory-policy",
 ];
 
 #[test]

@@ -7,6 +7,7 @@ use crate::store::event;
 use crate::store::key::Key;
 use crate::store::shard::keys::{Keys, is_due, is_expired, record_use};
 use crate::store::value::StringHint;
+use crate::time::clock::Now;
 
 impl Keys {
     /// Returns the entry of a key that has not expired; an expired one is deleted.
@@ -62,6 +63,13 @@ impl Keys {
     pub(crate) fn set_usage(&mut self, key: Key<'_>, usage: u32) {
         if let Some(entry) = self.table.find(key.hash, key.bytes) {
             entry.set_usage(usage);
+        }
+    }
+
+    /// Records the time of a change as the usage of the key, if the eviction policy needs it.
+    pub(in crate::store::shard) fn record_time(&mut self, key: Key<'_>, now: Now) {
+        if self.events.is_timed() {
+            self.set_usage(key, self.memory_account.rule().fresh(now));
         }
     }
 
