@@ -346,7 +346,7 @@ macro_rules! number_fields {
     )+ };
 }
 
-number_fields!(u16 u32 u64 i64 usize);
+number_fields!(u16 u32 u64 i64 usize f64);
 
 impl Field for ListLimit {
     fn from_text(text: &[u8]) -> Self {

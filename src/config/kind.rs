@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::config::lists;
 use crate::config::words::{SettingOrigin, choice, not_among, text};
 use crate::store::Classes;
+use crate::text::double::parse_double;
 use crate::text::{parse_c_integer, parse_integer, parse_memory, system_text, until_nul};
 
 // The bounds of C's `int` and `long`, which many settings have.
@@ -18,6 +19,9 @@ pub(super) const LONG_MAX: u64 = i64::MAX as u64;
 /// Length that a host name must not reach, in bytes.
 const HOST_LEN_MAX: usize = 256;
 
+/// Error rates above this are lowered to it.
+const ERROR_RATE_MAX: f64 = 0.25;
+
 /// The type of a setting.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
@@ -25,6 +29,10 @@ pub enum Kind {
     Switch,
     /// An integer between two bounds, both included.
     Int(i64, i64),
+    /// An integer between two bounds, both included, in the words of a module of Redis 8: the setting's name and the bounds.
+    OfModule(&'static str, i64, i64),
+    /// The error rate of a module of Redis 8, above 0 and below 1, with the setting's name; lowered to 0.25.
+    ErrorRate(&'static str),
     /// An integer of 0 or more that is clamped to the two bounds instead of rejected.
     Clamped(i64, i64),
     /// An amount of memory in bytes between two bounds, both included.
@@ -85,7 +93,7 @@ impl Kind {
     pub fn describe(self) -> String {
         match self {
             Kind::Switch | Kind::SwitchedOff(_) => "yes|no".into(),
-            Kind::Int(..) | Kind::Clamped(..) => "<number>".into(),
+            Kind::Int(..) | Kind::Clamped(..) | Kind::OfModule(..) | Kind::ErrorRate(_) => "<number>".into(),
             Kind::Memory(..) | Kind::Raised(_) => "<bytes>".into(),
             Kind::MemoryOrPercent(_) => "<bytes>|<n>%".into(),
             Kind::Octal(_) => "<octal>".into(),
@@ -136,6 +144,16 @@ impl Kind {
                 value => Ok(value),
             },
             Kind::Int(min, max) => integer(word, min, max).map(text),
+            Kind::OfModule(name, min, max) => match parse_integer(word) {
+                Some(number) if (min..=max).contains(&number) => Ok(text(number)),
+                Some(_) => Err(format!("Value for `{name}` must be in the range [{min}, {max}]")),
+                None => Err(format!("Invalid value for `{name}`")),
+            },
+            Kind::ErrorRate(name) => match parse_double(word) {
+                Some(rate) if rate > 0.0 && rate < 1.0 => Ok(text(rate.min(ERROR_RATE_MAX))),
+                Some(_) => Err(format!("Value for `{name}` must be in the range (0.000000, 1.000000)")),
+                None => Err(format!("Invalid value for `{name}`")),
+            },
             Kind::Clamped(min, max) => integer(word, 0, i64::from(i32::MAX)).map(|n| text(n.clamp(min, max))),
             Kind::Memory(min, max) => memory(word, min, max).map(text),
             Kind::Raised(least) => memory(word, 1, LONG_MAX).map(|bytes| match origin {

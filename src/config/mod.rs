@@ -240,7 +240,8 @@ impl Config {
 
     /// Sets one setting from its arguments.
     fn change(&mut self, setting: &Setting, words: &[Vec<u8>], origin: SettingOrigin) -> Result<(), String> {
-        let canonical = setting.kind.canonical(words, &setting.get(self), origin).map_err(|reason| {
+        let kind = if origin == SettingOrigin::Runtime { self.narrowed(setting) } else { setting.kind };
+        let canonical = kind.canonical(words, &setting.get(self), origin).map_err(|reason| {
             // The only reason with a different text in Valkey.
             if reason == lists::BAD_PRIMARY_PORT {
                 self.dialect().choose(reason, VALKEY_BAD_PRIMARY_PORT.into())
@@ -250,6 +251,21 @@ impl Config {
         })?;
         setting.store(self, canonical);
         Ok(())
+    }
+}
+
+impl Config {
+    /// Returns the kind of a setting with the bounds that it has beside the value of another one.
+    fn narrowed(&self, setting: &Setting) -> Kind {
+        match setting.kind {
+            Kind::OfModule(name @ "cf-initial-size", _, max) => {
+                Kind::OfModule(name, i64::from(self.cf_bucket_size) * 2, max)
+            }
+            Kind::OfModule(name @ "cf-bucket-size", min, max) => {
+                Kind::OfModule(name, min, max.min(self.cf_initial_size.cast_signed() / 2))
+            }
+            kind => kind,
+        }
     }
 }
 

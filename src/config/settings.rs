@@ -471,6 +471,20 @@ supported! {
         "stream-idmp-duration" !hidden %own stream_idmp_duration: u64 = "100", Kind::Int(1, 86400), Runtime, Supported;
         /// The number of named entries of each producer that a stream recognizes.
         "stream-idmp-maxsize" !hidden %own stream_idmp_maxsize: usize = "100", Kind::Int(1, 10000), Runtime, Supported;
+        /// The error rate of Bloom filters that are created without one.
+        "bf-error-rate" !hidden %own bf_error_rate: f64 = "0.01", Kind::ErrorRate("bf-error-rate"), Runtime, Supported;
+        /// The capacity of Bloom filters that are created without one.
+        "bf-initial-size" !hidden %own bf_initial_size: u64 = "100", Kind::OfModule("bf-initial-size", 1, 1 << 30), Runtime, Supported;
+        /// The expansion of Bloom filters that are created without one; with 0 they do not expand.
+        "bf-expansion-factor" !hidden %own bf_expansion_factor: u32 = "2", Kind::OfModule("bf-expansion-factor", 0, 32768), Runtime, Supported;
+        /// The size of buckets of cuckoo filters that are created without one.
+        "cf-bucket-size" !hidden %own cf_bucket_size: u16 = "2", Kind::OfModule("cf-bucket-size", 1, 255), Runtime, Supported;
+        /// The capacity of cuckoo filters that are created without one; at least that of two buckets.
+        "cf-initial-size" !hidden %own cf_initial_size: u64 = "1024", Kind::OfModule("cf-initial-size", 2, 1 << 30), Runtime, Supported;
+        /// The maximum number of moves of an item in cuckoo filters that are created without one.
+        "cf-max-iterations" !hidden %own cf_max_iterations: u16 = "20", Kind::OfModule("cf-max-iterations", 1, 65535), Runtime, Supported;
+        /// The expansion of cuckoo filters that are created without one; with 0 they do not expand.
+        "cf-expansion-factor" !hidden %own cf_expansion_factor: u16 = "1", Kind::OfModule("cf-expansion-factor", 0, 32768), Runtime, Supported;
     }
     "Memory" {
         /// The limit of the memory for data and clients' buffers, in bytes; 0 is no limit.

@@ -19,8 +19,8 @@ use crate::time::clock::{Deadline, Now};
 use crate::types::payload;
 
 impl Call<'_> {
-    /// Logs a command that repeats this call's changes, in place of the request. For commands whose effect is
-    /// [`Effect::Given`].
+    /// Logs a command that repeats changes of this call: in place of the request if the command's effect is
+    /// [`Effect::Given`], and otherwise before it.
     pub(crate) fn log(&mut self, args: &[&[u8]]) {
         if self.namespace.store.is_logged() {
             self.caller.push_effect(args);

@@ -12,6 +12,8 @@ mod cuckoo;
 #[cfg(feature = "probabilistic")]
 mod kept;
 #[cfg(feature = "probabilistic")]
+mod settings;
+#[cfg(feature = "probabilistic")]
 mod t_digest;
 #[cfg(feature = "probabilistic")]
 mod top_k;

@@ -10,13 +10,13 @@ use crate::probabilistic::bloom::{self, BloomAdd, BloomShape};
 use crate::probabilistic::{BadChunk, NotAllocated};
 use crate::resp::{format_general, parse_int};
 use crate::spec::{
-    ACCESS, Arg, DENY_OOM, FAST, Group, INSERT, READ, RO, RW, UPDATE, WRITE, double, integer, key, one_of, string,
-    token,
+    ACCESS, Arg, DENY_OOM, Effect, FAST, Group, INSERT, READ, RO, RW, UPDATE, WRITE, double, integer, key, one_of,
+    string, token,
 };
 use crate::store::shard::Edit;
 use crate::store::value::BloomFilter;
-use crate::store::{Event, Key, Lookup, View};
-use crate::text::double::parse_double;
+use crate::store::{Event, Key, Lookup};
+use crate::text::double::{parse_double, write_double};
 
 const ADD_COST: &str = "O(k), where k is the number of hash functions of the newest filter";
 const EXISTS_COST: &str = "O(k), where k is the number of hash functions of all filters";
@@ -41,6 +41,7 @@ const FIELDS: &[Arg] = &[
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("BF.RESERVE", reserve, WRITE | DENY_OOM | FAST, Group::Bloom)
         .args(&[ADDED_KEY, double("error_rate"), integer("capacity"), EXPANSION, NONSCALING])
+        .effect(Effect::Given)
         .docs("1.0.0", "O(1)", "Creates a Bloom filter."),
     Command::new("BF.ADD", add, WRITE | DENY_OOM, Group::Bloom)
         .args(&[ADDED_KEY, ITEM])
@@ -87,12 +88,18 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("1.0.0", "O(n), where n is the number of filters", "Describes each filter of a Bloom filter."),
 ];
 
-/// Capacity, and error rate, of filters that are created without parameters.
-const DEFAULT: BloomShape = BloomShape { capacity: 100, error_rate: 0.01, expansion: 2, is_fixed: false };
+/// The expansion that filters record which do not expand, unless it is 0.
+const UNUSED_EXPANSION: u32 = 2;
 const CAPACITY_MAX: i64 = 1 << 30;
 const EXPANSION_MAX: i64 = 32768;
 /// Error rates above this are lowered to it.
 const ERROR_RATE_MAX: f64 = 0.25;
+
+/// Returns the parameters of filters that are created without any.
+fn default_shape(call: &Call<'_>) -> BloomShape {
+    let (capacity, expansion) = (call.config.bf_initial_size, call.config.bf_expansion_factor);
+    BloomShape { capacity, error_rate: call.config.bf_error_rate, expansion, is_fixed: expansion == 0 }
+}
 
 /// Parses an error rate; `None` if it is out of range.
 fn error_rate(rate: f64) -> Option<f64> {
@@ -119,8 +126,8 @@ fn reserve(call: &mut Call<'_>) -> Result<()> {
     let size =
         capacity(size).ok_or_else(|| Error::other(format!("capacity must be in the range [1, {CAPACITY_MAX}]")))?;
     let options = &words[2..];
-    let mut shape = BloomShape { capacity: size, error_rate: rate, ..DEFAULT };
-    shape.is_fixed = position_of(options, "NONSCALING").is_some();
+    let mut shape = BloomShape { capacity: size, error_rate: rate, ..default_shape(call) };
+    shape.is_fixed |= position_of(options, "NONSCALING").is_some();
     if let Some(at) = position_of(options, "EXPANSION") {
         let word = options.get(at + 1).ok_or(Error::other("no expansion"))?;
         let factor = parse_int(word).ok_or(Error::other("bad expansion"))?;
@@ -131,15 +138,45 @@ fn reserve(call: &mut Call<'_>) -> Result<()> {
         shape.expansion = expansion(factor)
             .ok_or_else(|| Error::other(format!("expansion must be in the range [0, {EXPANSION_MAX}]")))?;
     }
-    let mut filter = call.view.edit::<BloomFilter>(key, Event::NONE)?;
-    if filter.exists() {
+    if call.view.get::<BloomFilter>(key, Lookup::WRITE)?.is_some() {
         return Err(Error::other("item exists"));
     }
-    let bytes = bloom::create(shape).map_err(not_created)?;
-    filter.change().set(bytes);
-    drop(filter);
+    create(call, key, shape)?;
     call.reply.ok();
     Ok(())
+}
+
+/// Creates a missing filter. That is logged with all parameters, because the settings of a server that replays the log
+/// may be others.
+fn create(call: &mut Call<'_>, key: Key<'_>, mut shape: BloomShape) -> Result<()> {
+    if shape.is_fixed && shape.expansion != 0 {
+        shape.expansion = UNUSED_EXPANSION;
+    }
+    let bytes = bloom::create(shape).map_err(not_created)?;
+    call.view.edit::<BloomFilter>(key, Event::NONE)?.change().set(bytes);
+    let (mut capacity, mut factor) = (itoa::Buffer::new(), itoa::Buffer::new());
+    let words = [
+        &b"BF.RESERVE"[..],
+        key.bytes,
+        &write_double(shape.error_rate),
+        capacity.format(shape.capacity).as_bytes(),
+        b"EXPANSION",
+        factor.format(shape.expansion).as_bytes(),
+    ];
+    if shape.is_fixed && shape.expansion != 0 {
+        call.log(&[words[0], words[1], words[2], words[3], b"NONSCALING"]);
+    } else {
+        call.log(&words);
+    }
+    Ok(())
+}
+
+/// Creates a missing filter to add items, if a shape is given.
+fn create_missing(call: &mut Call<'_>, key: Key<'_>, shape: Option<BloomShape>) -> Result<()> {
+    if call.view.get::<BloomFilter>(key, Lookup::PEEK)?.is_some() {
+        return Ok(());
+    }
+    create(call, key, shape.ok_or_else(not_found)?)
 }
 
 fn not_created(reason: NotAllocated) -> Error {
@@ -151,20 +188,21 @@ fn not_created(reason: NotAllocated) -> Error {
 
 fn add(call: &mut Call<'_>) -> Result<()> {
     let (key, item) = (call.args.key()?, call.args.bytes()?);
-    let is_new = add_item(&mut open(&mut call.view, key, Some(DEFAULT))?, item)?;
+    create_missing(call, key, Some(default_shape(call)))?;
+    let is_new = add_item(&mut call.view.edit::<BloomFilter>(key, Event::NONE)?, item)?;
     call.reply.bool(is_new);
     Ok(())
 }
 
 fn madd(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    add_items(call, key, Some(DEFAULT))
+    add_items(call, key, Some(default_shape(call)))
 }
 
 /// Parses options, of which the first letters count, as in Redis.
 fn insert(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
-    let (mut shape, mut creates) = (DEFAULT, true);
+    let (mut shape, mut creates) = (default_shape(call), true);
     loop {
         let word = call.args.next_arg().ok_or_else(|| wrong_arity(call))?;
         let letter = |at: usize| word.get(at).map_or(0, u8::to_ascii_lowercase);
@@ -194,16 +232,6 @@ fn insert(call: &mut Call<'_>) -> Result<()> {
     add_items(call, key, creates.then_some(shape))
 }
 
-/// Opens a filter to add items; a missing one is created, if a shape is given.
-fn open<'v, 'a>(view: &'v mut View<'a>, key: Key<'v>, shape: Option<BloomShape>) -> Result<Edit<'v, 'a, BloomFilter>> {
-    let mut filter = view.edit::<BloomFilter>(key, Event::NONE)?;
-    if !filter.exists() {
-        let bytes = bloom::create(shape.ok_or_else(not_found)?).map_err(not_created)?;
-        filter.change().set(bytes);
-    }
-    Ok(filter)
-}
-
 /// Adds an item; returns true if it is new.
 fn add_item(filter: &mut Edit<'_, '_, BloomFilter>, item: &[u8]) -> Result<bool> {
     loop {
@@ -227,7 +255,8 @@ fn add_item(filter: &mut Edit<'_, '_, BloomFilter>, item: &[u8]) -> Result<bool>
 /// Adds the remaining arguments, and writes an array with the result of each; a full filter ends it.
 fn add_items(call: &mut Call<'_>, key: Key<'_>, shape: Option<BloomShape>) -> Result<()> {
     let items = call.args.rest();
-    let mut filter = open(&mut call.view, key, shape)?;
+    create_missing(call, key, shape)?;
+    let mut filter = call.view.edit::<BloomFilter>(key, Event::NONE)?;
     let mark = call.reply.mark();
     let mut len = 0;
     for item in items {

@@ -7,13 +7,14 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::probabilistic::NotAllocated;
 use crate::probabilistic::cuckoo::{self, CuckooAdd, CuckooHeader, CuckooShape};
-use crate::resp::{Protocol, parse_int};
+use crate::resp::{Protocol, Reply, parse_int};
 use crate::spec::{
-    ACCESS, Arg, DELETE, DENY_OOM, FAST, Group, INSERT, READ, RO, RW, UPDATE, WRITE, integer, key, string, token,
+    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, READ, RO, RW, UPDATE, WRITE, integer, key, string,
+    token,
 };
 use crate::store::shard::Edit;
 use crate::store::value::CuckooFilter;
-use crate::store::{Event, Key, Lookup, View, WrongType};
+use crate::store::{Event, Key, Lookup, WrongType};
 
 const ADD_COST: &str = "O(k + i), where k is the number of filters and i the maximum number of moved fingerprints";
 const EACH_ADD_COST: &str =
@@ -44,6 +45,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("maxiterations").token("MAXITERATIONS").optional(),
             integer("expansion").token("EXPANSION").optional(),
         ])
+        .effect(Effect::Given)
         .docs("1.0.0", "O(1)", "Creates a cuckoo filter."),
     Command::new("CF.ADD", add, WRITE | DENY_OOM, Group::Cuckoo)
         .args(&[ADDED_KEY, ITEM])
@@ -91,12 +93,20 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("1.0.0", "O(1)", "Describes a cuckoo filter in one line."),
 ];
 
-/// The parameters of filters that are created without any.
-const DEFAULT: CuckooShape = CuckooShape { capacity: 1024, bucket_size: 2, iterations: 20, expansion: 1 };
-const CAPACITY_MIN: i64 = 4;
 const CAPACITY_MAX: i64 = 1 << 30;
 /// The number of filters from which nothing is added.
 const FILTERS_MAX: u64 = 32;
+
+/// Returns the parameters of filters that are created without any.
+fn default_shape(call: &Call<'_>) -> CuckooShape {
+    let bucket_size = call.config.cf_bucket_size;
+    CuckooShape {
+        capacity: call.config.cf_initial_size.max(u64::from(bucket_size) * 2),
+        bucket_size,
+        iterations: call.config.cf_max_iterations,
+        expansion: call.config.cf_expansion_factor,
+    }
+}
 
 /// An addition of items.
 #[derive(Clone, Copy)]
@@ -113,6 +123,7 @@ fn reserve(call: &mut Call<'_>) -> Result<()> {
     if words.len().is_multiple_of(2) {
         return Err(wrong_arity(call));
     }
+    let default = default_shape(call);
     let capacity = parse_int(words[0]).ok_or(Error::Line("Bad capacity"))?;
     let number = |name, unparsed, range: std::ops::RangeInclusive<i64>, out_of_range, default: u16| match option_of(
         call,
@@ -129,34 +140,52 @@ fn reserve(call: &mut Call<'_>) -> Result<()> {
         "Couldn't parse MAXITERATIONS",
         1..=65535,
         "MAXITERATIONS: value must be in the range [1, 65535]",
-        DEFAULT.iterations,
+        default.iterations,
     )?;
     let bucket_size = number(
         "BUCKETSIZE",
         "Couldn't parse BUCKETSIZE",
         1..=255,
         "BUCKETSIZE: value must be in the range [1, 255]",
-        DEFAULT.bucket_size,
+        default.bucket_size,
     )?;
     let expansion = number(
         "EXPANSION",
         "Couldn't parse EXPANSION",
         0..=32768,
         "EXPANSION: value must be in the range [0, 32768]",
-        DEFAULT.expansion,
+        default.expansion,
     )?;
     if capacity < i64::from(bucket_size) * 2 || capacity > CAPACITY_MAX {
         return Err(Error::Line("Capacity must be in the range [2 * BUCKETSIZE, 1073741824]"));
     }
     let shape = CuckooShape { capacity: capacity as u64, bucket_size, iterations, expansion };
-    let mut filter = call.view.edit::<CuckooFilter>(key, Event::NONE)?;
-    if filter.exists() {
+    if call.view.get::<CuckooFilter>(key, Lookup::WRITE)?.is_some() {
         return Err(Error::other("item exists"));
     }
-    let bytes = cuckoo::create(shape).map_err(not_created)?;
-    filter.change().set(bytes);
-    drop(filter);
+    create(call, key, shape)?;
     call.reply.ok();
+    Ok(())
+}
+
+/// Creates a missing filter. That is logged with all parameters, because the settings of a server that replays the log
+/// may be others.
+fn create(call: &mut Call<'_>, key: Key<'_>, shape: CuckooShape) -> Result<()> {
+    let bytes = cuckoo::create(shape).map_err(not_created)?;
+    call.view.edit::<CuckooFilter>(key, Event::NONE)?.change().set(bytes);
+    let numbers = [shape.bucket_size, shape.iterations, shape.expansion].map(|number| number.to_string());
+    let [bucket_size, iterations, expansion] = numbers.each_ref().map(|number| number.as_bytes());
+    call.log(&[
+        b"CF.RESERVE",
+        key.bytes,
+        itoa::Buffer::new().format(shape.capacity).as_bytes(),
+        b"BUCKETSIZE",
+        bucket_size,
+        b"MAXITERATIONS",
+        iterations,
+        b"EXPANSION",
+        expansion,
+    ]);
     Ok(())
 }
 
@@ -168,11 +197,11 @@ fn not_created(reason: NotAllocated) -> Error {
 }
 
 fn add(call: &mut Call<'_>) -> Result<()> {
-    add_one(call, Addition { is_new: false, shape: Some(DEFAULT) })
+    add_one(call, Addition { is_new: false, shape: Some(default_shape(call)) })
 }
 
 fn addnx(call: &mut Call<'_>) -> Result<()> {
-    add_one(call, Addition { is_new: true, shape: Some(DEFAULT) })
+    add_one(call, Addition { is_new: true, shape: Some(default_shape(call)) })
 }
 
 fn insert(call: &mut Call<'_>) -> Result<()> {
@@ -185,7 +214,7 @@ fn insertnx(call: &mut Call<'_>) -> Result<()> {
 
 fn add_one(call: &mut Call<'_>, addition: Addition) -> Result<()> {
     let (key, item) = (call.args.key()?, call.args.bytes()?);
-    let mut filter = open(&mut call.view, key, addition.shape)?;
+    let (mut filter, reply) = open(call, key, addition.shape)?;
     let is_added = match add_item(&mut filter, item, addition) {
         Ok(CuckooAdd::Added) => true,
         Ok(CuckooAdd::Present) => false,
@@ -193,20 +222,21 @@ fn add_one(call: &mut Call<'_>, addition: Addition) -> Result<()> {
         Err(_) => return Err(Error::other("Insufficient memory")),
     };
     drop(filter);
-    call.reply.bool(is_added);
+    reply.bool(is_added);
     Ok(())
 }
 
 /// Parses options, of which the first letters count, as in Redis, and adds the remaining arguments.
 fn add_each(call: &mut Call<'_>, is_new: bool) -> Result<()> {
     let key = call.args.key()?;
-    let (mut shape, mut creates) = (DEFAULT, true);
+    let (mut shape, mut creates) = (default_shape(call), true);
+    let capacity_min = i64::from(shape.bucket_size) * 2;
     loop {
         match argument(call)?.first().map(u8::to_ascii_lowercase) {
             Some(b'i') => break,
             Some(b'c') => {
                 let capacity = parse_int(argument(call)?).ok_or(Error::Line("Bad capacity"))?;
-                if !(CAPACITY_MIN..=CAPACITY_MAX).contains(&capacity) {
+                if !(capacity_min..=CAPACITY_MAX).contains(&capacity) {
                     return Err(Error::Line("Capacity must be in the range [cf-bucket-size * 2, 1073741824]"));
                 }
                 shape.capacity = capacity as u64;
@@ -220,37 +250,36 @@ fn add_each(call: &mut Call<'_>, is_new: bool) -> Result<()> {
     }
     let addition = Addition { is_new, shape: creates.then_some(shape) };
     let items = call.args.rest();
-    let mut filter = open(&mut call.view, key, addition.shape)?;
-    call.reply.array(items.len());
+    let (mut filter, reply) = open(call, key, addition.shape)?;
+    reply.array(items.len());
     for item in items {
         // In RESP3 a boolean cannot tell that there was no room; CF.INSERTNX has integers in both.
-        let has_integers = is_new || call.reply.protocol() == Protocol::Resp2;
+        let has_integers = is_new || reply.protocol() == Protocol::Resp2;
         match add_item(&mut filter, item, addition) {
-            Ok(CuckooAdd::Added) if has_integers => call.reply.int(1),
-            Ok(CuckooAdd::Present) if has_integers => call.reply.int(0),
-            Ok(CuckooAdd::Added) => call.reply.bool(true),
-            _ if has_integers => call.reply.int(-1),
-            _ => call.reply.bool(false),
+            Ok(CuckooAdd::Added) if has_integers => reply.int(1),
+            Ok(CuckooAdd::Present) if has_integers => reply.int(0),
+            Ok(CuckooAdd::Added) => reply.bool(true),
+            _ if has_integers => reply.int(-1),
+            _ => reply.bool(false),
         }
     }
     Ok(())
 }
 
 /// Opens a filter to add items; a missing one is created, if a shape is given.
-fn open<'v, 'a>(
-    view: &'v mut View<'a>,
-    key: Key<'v>,
+fn open<'c, 'a>(
+    call: &'c mut Call<'a>,
+    key: Key<'c>,
     shape: Option<CuckooShape>,
-) -> Result<Edit<'v, 'a, CuckooFilter>> {
-    let mut filter = view.edit::<CuckooFilter>(key, Event::NONE)?;
-    if !filter.exists() {
-        let bytes = cuckoo::create(shape.ok_or_else(not_found)?).map_err(not_created)?;
-        filter.change().set(bytes);
+) -> Result<(Edit<'c, 'a, CuckooFilter>, &'c mut Reply<'a>)> {
+    if call.view.get::<CuckooFilter>(key, Lookup::PEEK)?.is_none() {
+        create(call, key, shape.ok_or_else(not_found)?)?;
     }
+    let filter = call.view.edit::<CuckooFilter>(key, Event::NONE)?;
     if CuckooHeader::of(filter.value()).filters >= FILTERS_MAX {
         return Err(Error::Line("Maximum expansions reached"));
     }
-    Ok(filter)
+    Ok((filter, &mut call.reply))
 }
 
 fn add_item(
