@@ -5,7 +5,7 @@
 
 const COMMANDS: &str = "\
     acl append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop bitpos blmove blmovem blmpop blpop brpop \
-    brpoplpush bzmove bzmpop bzpopmax bzpopmin client cluster command commandlog config copy dbsize debug decr decrby del \
+    brpoplpush bzmove bzmpop bzpopmax bzpopmin client cluster clusterscan command commandlog config copy dbsize debug decr decrby del \
     delex delifeq digest discard dump echo eval eval_ro evalsha evalsha_ro exec exists expire expireat expiretime \
     failover fcall fcall_ro flushall flushdb function geoadd geodist geohash geopos georadius georadius_ro \
     georadiusbymember georadiusbymember_ro geosearch geosearchstore get getbit getdel getex getrange getset hdel hello \

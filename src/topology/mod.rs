@@ -6,4 +6,4 @@ mod node;
 mod slot;
 
 pub(crate) use node::NodeIdentity;
-pub(crate) use slot::{SLOT_COUNT, Slot, SlotsDiffer, hash_tag, same_slot, slot_of};
+pub(crate) use slot::{SLOT_COUNT, Slot, SlotsDiffer, hash_tag, same_slot, slot_of, tag_of};

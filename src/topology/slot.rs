@@ -13,6 +13,12 @@ pub(crate) fn slot_of(key: &[u8]) -> Slot {
     crc16(hash_tag(key)) % SLOT_COUNT
 }
 
+/// Returns a text in a slot.
+pub(crate) fn tag_of(slot: Slot) -> String {
+    let mut texts = (0u32..).map(|number| number.to_string());
+    texts.find(|text| slot_of(text.as_bytes()) == slot).unwrap_or_default() // there are 25 texts for each slot below 2^19
+}
+
 /// Returns the slot that all these keys have, `None` without keys.
 ///
 /// # Errors
@@ -74,6 +80,14 @@ mod tests {
         ];
         for (key, slot) in slots {
             assert_eq!(slot_of(key), *slot, "{}", key.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn every_slot_has_a_tag_that_is_found_soon() {
+        for slot in 0..SLOT_COUNT {
+            let tag = tag_of(slot);
+            assert!(slot_of(tag.as_bytes()) == slot && tag.len() <= 6, "{slot}: {tag}");
         }
     }
 

@@ -148,6 +148,94 @@ fn keys_of_slots_are_counted_and_listed() {
     assert_eq!(sum, 5002);
 }
 
+/// Makes a walk of CLUSTERSCAN; returns the keys, sorted, with duplicates, and the slots of the cursors.
+fn walk(client: &mut Client, options: &str) -> (Vec<String>, Vec<String>) {
+    let (mut cursor, mut keys, mut slots) = ("0".to_owned(), Vec::new(), Vec::new());
+    loop {
+        let reply = client.call(&format!("CLUSTERSCAN {cursor} {options}"));
+        let words: Vec<&str> = reply.split(' ').collect();
+        assert_eq!(words[0], "*2", "{reply}");
+        cursor = words[2].to_owned();
+        keys.extend(words[4..].iter().skip(1).step_by(2).map(|key| (*key).to_owned()));
+        if cursor == "0" {
+            keys.sort();
+            return (keys, slots);
+        }
+        slots.push(client.call(&format!("CLUSTER KEYSLOT {cursor}")));
+    }
+}
+
+#[test]
+fn clusterscan_finds_all_keys_or_those_of_a_slot() {
+    let (_server, mut client) = cluster();
+    let mut all: Vec<String> = (0..500).map(|number| format!("key:{number}")).collect();
+    client.pipeline(&all.iter().map(|key| format!("SET {key} v")).collect::<Vec<_>>());
+    client.expect(&[("MSET {a}1 v {a}2 v", "+OK"), ("RPUSH {a}list v", ":1")]);
+    all.extend(["{a}1", "{a}2", "{a}list"].map(str::to_owned));
+    all.sort();
+    for options in ["", "COUNT 1", "COUNT 100", "COUNT 100000"] {
+        let (keys, slots) = walk(&mut client, options);
+        assert_eq!(keys, all, "{options}");
+        assert!(slots.iter().all(|slot| slot == ":0"), "{slots:?}");
+    }
+    for options in ["SLOT 15495", "SLOT 15495 COUNT 1", "COUNT 1000 SLOT 15495 MATCH {a}*"] {
+        let (keys, slots) = walk(&mut client, options);
+        assert_eq!(keys, ["{a}1", "{a}2", "{a}list"], "{options}");
+        assert!(slots.iter().all(|slot| slot == ":15495"), "{slots:?}");
+    }
+    assert_eq!(walk(&mut client, "TYPE list").0, ["{a}list"]);
+    assert_eq!(walk(&mut client, "MATCH key:77").0, ["key:77"]);
+    assert_eq!(walk(&mut client, "SLOT 1").0, Vec::<String>::new());
+}
+
+#[test]
+fn a_clusterscan_of_one_slot_may_go_on_with_those_after_it() {
+    let (_server, mut client) = cluster();
+    client.expect(&[("MSET {b}1 v {b}2 v {b}3 v", "+OK"), ("SET a v", "+OK"), ("SET {before}1 v", "+OK")]);
+    let (b, a) = (3300, 15495);
+    let first = client.call(&format!("CLUSTERSCAN 0 SLOT {b} COUNT 1"));
+    let mut cursor = first.split(' ').nth(2).expect("a cursor").to_owned();
+    let mut keys: Vec<String> = first.split(' ').filter(|word| word.starts_with('{')).map(str::to_owned).collect();
+    assert_eq!(client.call(&format!("CLUSTERSCAN {cursor} SLOT {a}")), "-ERR the cursor is in another slot than SLOT");
+    while cursor != "0" {
+        let reply = client.call(&format!("CLUSTERSCAN {cursor} COUNT 1"));
+        let words: Vec<&str> = reply.split(' ').collect();
+        keys.extend(words[4..].iter().skip(1).step_by(2).map(|key| (*key).to_owned()));
+        cursor = words[2].to_owned();
+    }
+    keys.sort();
+    let before = client.int("CLUSTER KEYSLOT {before}1") > b;
+    let expected: Vec<&str> = ["a", "{b}1", "{b}2", "{b}3"].into_iter().chain(before.then_some("{before}1")).collect();
+    assert_eq!(keys, expected);
+}
+
+#[test]
+fn wrong_cursors_and_slots_of_clusterscan_are_refused_and_old_ones_begin_again() {
+    let (_server, mut client) = cluster();
+    client.call("SET {a}1 v");
+    const INVALID: &str = "-ERR invalid cursor";
+    for (request, reply) in [
+        ("x", INVALID),
+        ("1", INVALID),
+        ("f-{a}", INVALID),
+        ("f-{a}-x", INVALID),
+        ("f{a}-1", INVALID),
+        ("-{a}-1", INVALID),
+        ("f-{}-1", INVALID),
+        ("0 SLOT 16384", "-ERR Invalid slot"),
+        ("0 SLOT -1", "-ERR Invalid slot"),
+        ("0 SLOT x", "-ERR value is not an integer or out of range"),
+        ("0 SLOT 1 SLOT 1", "-ERR syntax error"),
+        ("0 COUNT 0", "-ERR syntax error"),
+        ("0 SLOT", "-ERR syntax error"),
+        ("0 WITH", "-ERR syntax error"),
+        ("of-before-s-{a}-77 SLOT 15495", "*2 $1 0 *1 $4 {a}1"),
+        ("of-before-a-{a}-77", "*2 $1 0 *1 $4 {a}1"),
+    ] {
+        assert_eq!(client.call(&format!("CLUSTERSCAN {request}")), reply, "{request}");
+    }
+}
+
 /// The errors are those of Valkey 8.1, which has the command in the same form.
 #[test]
 fn slots_are_ordered_by_their_keys() {

@@ -333,6 +333,8 @@ fn what_newer_servers_can_be_asked_for_their_tests_is_answered() {
     client.expect(&[
         ("DEBUG DICT-RESIZING 0", "+OK"),
         ("DEBUG DICT-RESIZING 1", "+OK"),
+        ("CLUSTERSCAN 0 MATCH {a}* COUNT 5 TYPE string SLOT 1", "-ERR This instance has cluster support disabled"),
+        ("CLUSTERSCAN", "-ERR wrong number of arguments for 'clusterscan' command"),
         ("CLUSTER SLOT-STATS SLOTSRANGE 0 0", "-ERR This instance has cluster support disabled"),
         ("CLUSTER SLOT-STATS ORDERBY", "-ERR wrong number of arguments for 'cluster|slot-stats' command"),
     ]);

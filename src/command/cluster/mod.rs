@@ -2,6 +2,7 @@
 //! slots; what would change that is refused. Otherwise all of it is refused, by which clients recognise a standalone server.
 
 mod node;
+mod scan;
 mod slot_stats;
 mod slots;
 
@@ -10,7 +11,8 @@ use crate::dispatch::call::Handler;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::spec::{
-    ADMIN, Arg, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, STALE, block, integer, one_of, string, token,
+    ADMIN, Arg, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, READ, STALE, block, integer, one_of, pattern,
+    string, token,
 };
 
 const ASK: Flags = STALE;
@@ -19,6 +21,14 @@ const CHANGE: Flags = RULE | NO_ASYNC_LOADING;
 
 const TIPS: &[&str] = &["nondeterministic_output"];
 const CONNECTION: &[&str] = &["connection"];
+const KEYSPACE: &[&str] = &["keyspace"];
+const SCAN: &[Arg] = &[
+    string("cursor"),
+    pattern("match-pattern").token("MATCH").optional(),
+    integer("count").token("COUNT").optional(),
+    string("type").token("TYPE").optional(),
+    integer("slot").token("SLOT").optional(),
+];
 const NODE: &[Arg] = &[string("node-id")];
 const SLOTS: &[Arg] = &[integer("slot").multiple()];
 const RANGES: &[Arg] = &[block("start-slot_end-slot", &[integer("start-slot"), integer("end-slot")]).multiple()];
@@ -54,6 +64,7 @@ const SLOT_STATS: &[Arg] = &[one_of(
     ],
 )];
 
+const SCAN_COST: &str = "O(N) where N is the number of elements returned.";
 const PER_NODE: &str = "O(N) where N is the total number of Cluster nodes";
 const PER_SHARD: &str = "O(N) where N is the total number of cluster nodes";
 const PER_SLOT: &str = "O(N) where N is the total number of hash slot arguments";
@@ -117,6 +128,8 @@ pub(crate) const COMMANDS: &[Command] = &[
             .docs("3.0.0", PER_NODE, "Lists the slots with their nodes."),
     ])
     .docs("3.0.0", "Depends on subcommand.", "Contains the cluster subcommands."),
+    Command::new("CLUSTERSCAN", scan::cluster_scan, READ, Group::Cluster).categories(KEYSPACE).args(SCAN).tips(TIPS)
+        .docs("9.1.0", SCAN_COST, "Iterates over the keys of a cluster."),
     Command::new("READONLY", readonly, LOADING | STALE | FAST, Group::Cluster).categories(CONNECTION)
         .docs("3.0.0", "O(1)", "Allows reads from a replica on this connection."),
     Command::new("READWRITE", readwrite, LOADING | STALE | FAST, Group::Cluster).categories(CONNECTION)

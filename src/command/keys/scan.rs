@@ -6,6 +6,8 @@
 //!
 //! Invariant: a key that exists from the first slice to the last is visited; see [`View::scan`].
 
+use std::ops::RangeInclusive;
+
 use bytes::Bytes;
 
 use crate::client::registry::Unblocked;
@@ -19,6 +21,7 @@ use crate::store::entry::Entry;
 use crate::store::value::Type;
 use crate::store::{SCAN_CURSORS, View};
 use crate::text::{is_c_blank, parse_c_unsigned, until_nul};
+use crate::topology::{Slot, slot_of};
 
 /// The number of keys that SCAN visits without COUNT.
 pub(crate) const COUNT_DEFAULT: usize = 10;
@@ -82,7 +85,7 @@ fn keys(call: &mut Call<'_>) -> Result<()> {
 
 fn scan(call: &mut Call<'_>) -> Result<()> {
     let cursor = parse_cursor(call.args.bytes()?).ok_or(Error::InvalidCursor)?;
-    let options = Options::read(&mut call.args)?;
+    let options = Options::read(&mut call.args, |_, _| Err(Error::Syntax))?;
     call.run_incrementally(Walk::some_way(cursor, options))
 }
 
@@ -125,21 +128,25 @@ fn random_key(view: &mut View<'_>, dice: u64) -> Option<Vec<u8>> {
 }
 
 /// The options of SCAN.
-struct Options {
+pub(crate) struct Options {
     filter: Filter,
     count: usize,
 }
 
 impl Options {
-    /// Parses the options to the end of the request; of a repeated option the last occurrence counts.
-    fn read(args: &mut Args<'_>) -> Result<Self> {
+    /// Parses the options to the end of the request, `other` those that SCAN has not; of a repeated option the last occurrence
+    /// counts.
+    pub(crate) fn read<'a>(
+        args: &mut Args<'a>,
+        mut other: impl FnMut(&'a [u8], &mut Args<'a>) -> Result<()>,
+    ) -> Result<Self> {
         let mut options = Options { filter: Filter::default(), count: COUNT_DEFAULT };
         while let Some(word) = args.next_arg() {
             match word {
                 word if is_word(word, "COUNT") => options.count = read_count(args)?,
                 word if is_word(word, "MATCH") => options.filter.match_pattern(args.bytes()?),
                 word if is_word(word, "TYPE") => options.filter.kind = Some(read_type(args.bytes()?)?),
-                _ => return Err(Error::Syntax),
+                word => other(word, args)?,
             }
         }
         Ok(options)
@@ -175,6 +182,8 @@ struct Filter {
     pattern: Option<Pattern<Box<[u8]>>>,
     /// The data type.
     kind: Option<Type>,
+    /// The slots of the keys; other keys do not count as visited.
+    slots: Option<RangeInclusive<Slot>>,
 }
 
 impl Filter {
@@ -185,6 +194,10 @@ impl Filter {
     /// Continues the comparison of a key with the pattern; returns the result once it is known.
     fn compare(&self, comparison: &mut Comparison, key: &[u8], left: &mut usize) -> Option<bool> {
         self.pattern.as_ref().map_or(Some(true), |pattern| comparison.advance(pattern, key, left))
+    }
+
+    fn has_slot(&self, key: &[u8]) -> bool {
+        self.slots.as_ref().is_none_or(|slots| slots.contains(&slot_of(key)))
     }
 
     fn is_kind(&self, entry: &Entry) -> bool {
@@ -198,8 +211,11 @@ struct Compared {
     comparison: Comparison,
 }
 
+/// Function that writes a cursor.
+type CursorText = Box<dyn Fn(u64) -> String + Send>;
+
 /// Walks over keys and collects the matching ones.
-struct Walk {
+pub(crate) struct Walk {
     filter: Filter,
     /// The position to continue at; 0 before the first bucket and after the last.
     cursor: u64,
@@ -209,6 +225,7 @@ struct Walk {
     buckets_left: usize,
     /// True if the reply contains the cursor.
     resumable: bool,
+    cursor_text: CursorText,
     /// The visited keys whose comparison is not finished.
     compared: Vec<Compared>,
     found: FoundKeys,
@@ -222,6 +239,7 @@ impl Walk {
             keys_left: usize::MAX,
             buckets_left: usize::MAX,
             resumable: false,
+            cursor_text: Box::new(|cursor| cursor.to_string()),
             compared: Vec::new(),
             found: FoundKeys::default(),
         }
@@ -237,12 +255,28 @@ impl Walk {
         }
     }
 
+    /// Walks over the keys of some slots, until `COUNT` keys in them were visited.
+    pub(crate) fn over_slots(
+        cursor: u64,
+        options: Options,
+        slots: RangeInclusive<Slot>,
+        cursor_text: CursorText,
+    ) -> Self {
+        let mut walk = Walk { buckets_left: usize::MAX, cursor_text, ..Walk::some_way(cursor, options) };
+        walk.filter.slots = Some(slots);
+        walk
+    }
+
     /// Visits one bucket.
     fn visit_bucket(&mut self, view: &mut View<'_>, left: &mut usize) {
-        let (mut visited, is_resumable) = (0, self.resumable);
+        let (mut visited, mut passed, is_resumable) = (0, 0, self.resumable);
         self.cursor = view.scan_undeleted(self.cursor, |entry, is_expired| {
-            visited += 1;
             let (key, mut comparison) = (entry.key(), Comparison::default());
+            if !self.filter.has_slot(key) {
+                passed += 1;
+                return false;
+            }
+            visited += 1;
             let matched =
                 if self.filter.is_kind(entry) { self.filter.compare(&mut comparison, key, left) } else { Some(false) };
             if matched != Some(false) {
@@ -255,7 +289,7 @@ impl Walk {
             }
             matched == Some(true) && is_resumable // SCAN deletes an expired key, as look-ups do; KEYS does not
         });
-        *left = left.saturating_sub((1 + visited) * STEPS_PER_KEY);
+        *left = left.saturating_sub((1 + visited + passed) * STEPS_PER_KEY);
         self.keys_left = self.keys_left.saturating_sub(visited);
         self.buckets_left -= 1;
     }
@@ -279,7 +313,7 @@ impl Walk {
     fn write(&mut self, reply: &mut Reply<'_>) {
         if self.resumable {
             reply.array(2);
-            reply.bulk(self.cursor.to_string().as_bytes());
+            reply.bulk((self.cursor_text)(self.cursor).as_bytes());
         }
         self.found.write(reply);
     }

@@ -24,6 +24,7 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("bzpopmax", "flags", "scripts may call it since Redis 7.2"),
     ("bzpopmin", "flags", "scripts may call it since Redis 7.2"),
     ("cluster", "subcommands", "MYSHARDID is from Redis 7.2, SLOT-STATS from 8.2"),
+    ("clusterscan", "existence", "Valkey has it since 9.1"),
     ("cluster|myshardid", "existence", "Redis has it since 7.2"),
     ("cluster|slot-stats", "existence", "Redis has it since 8.2, where it may also count CPU time and traffic"),
     ("delex", "existence", "Redis has it since 8.4"),
