@@ -286,7 +286,7 @@ impl Admission<'_> {
 
 fn arity(call: &Admission<'_>) -> Option<Obstacle> {
     (!call.command.accepts(call.request.len()))
-        .then(|| Error::WrongArity(call.command.name_in_errors().to_owned().into()).into())
+        .then(|| Error::WrongArity(call.command.shown_name().to_owned().into()).into())
 }
 
 fn login(call: &Admission<'_>) -> Option<Obstacle> {
@@ -299,7 +299,7 @@ fn no_multi(call: &Admission<'_>) -> Option<Obstacle> {
 
 fn permission(call: &Admission<'_>) -> Option<Obstacle> {
     let denial = denial(call)?;
-    Some(Obstacle::Refused(Error::NoPerm(denial, &call.command.name), Some(denial)))
+    Some(Obstacle::Refused(Error::NoPerm(denial, call.command.shown_name()), Some(denial)))
 }
 
 fn of_process(call: &Admission<'_>) -> Option<Obstacle> {

@@ -15,7 +15,7 @@ use crate::store::Store;
 pub struct CommandSpec {
     /// The declaration.
     pub command: &'static Declaration,
-    /// Lower-case name as errors and COMMAND show it: `get`, `client|list`.
+    /// Lower-case name: `get`, `client|list`.
     pub name: String,
     /// True if the command only has subcommands and cannot be called alone.
     pub is_container: bool,
@@ -173,8 +173,8 @@ impl CommandSpec {
         }
     }
 
-    /// Returns the name in errors about the number of arguments: Redis has registered the commands of vector sets in capitals.
-    pub(crate) fn name_in_errors(&self) -> &str {
+    /// Returns the name as replies show it: Redis has registered the commands of vector sets in capitals.
+    pub(crate) fn shown_name(&self) -> &str {
         if self.command.group == Group::VectorSet { self.command.name } else { &self.name }
     }
 

@@ -50,7 +50,7 @@ fn modules_of_redis_that_are_built_in_are_named_where_clients_look_for_them() {
         let info = client.call("INFO modules");
         assert!(info.contains(&format!("module:name={module},ver=")), "{info}");
     }
-    for (module, command) in [("bf", "$6 bf.add"), ("ReJSON", "$8 json.set"), ("vectorset", "$4 vadd")] {
+    for (module, command) in [("bf", "$6 bf.add"), ("ReJSON", "$8 json.set"), ("vectorset", "$4 VADD")] {
         let reply = client.call(&format!("COMMAND LIST FILTERBY MODULE {module}"));
         assert!(reply.contains(command) && !reply.contains("$3 get"), "{module}: {reply}");
     }

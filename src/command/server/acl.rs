@@ -237,7 +237,7 @@ fn cat(call: &mut Call<'_>) -> Result<()> {
     let known = known.ok_or_else(|| Error::UnknownCategory(category.to_vec()))?;
     let members: Vec<_> = call.namespace.commands.every().filter(|command| command.is_in(known)).collect();
     call.reply.array(members.len());
-    members.iter().for_each(|command| call.reply.bulk(command.name.as_bytes()));
+    members.iter().for_each(|command| call.reply.bulk(command.shown_name().as_bytes()));
     Ok(())
 }
 
@@ -318,7 +318,7 @@ fn dry_run(call: &mut Call<'_>) -> Result<()> {
     let request = call.args.request().starting_at(3);
     let command = find(request, call.names()).ok_or_else(|| Error::CommandNotFound(request.name().to_vec()))?;
     if !command.accepts(request.len()) {
-        return Err(Error::WrongArity(command.name.as_str().into()));
+        return Err(Error::WrongArity(command.shown_name().into()));
     }
     let (what, kind) = match user.denial(command, request) {
         None => {
@@ -326,7 +326,7 @@ fn dry_run(call: &mut Call<'_>) -> Result<()> {
             return Ok(());
         }
         Some(Denial::Command) => {
-            let text = format!("This user has no permissions to run the '{}' command", command.name);
+            let text = format!("This user has no permissions to run the '{}' command", command.shown_name());
             call.reply.bulk(text.as_bytes());
             return Ok(());
         }

@@ -97,7 +97,7 @@ fn docs(call: &mut Call<'_>) -> Result<()> {
     };
     call.reply.map(commands.len());
     for command in commands {
-        call.reply.bulk(command.name.as_bytes());
+        call.reply.bulk(command.shown_name().as_bytes());
         document(&mut call.reply, command);
     }
     Ok(())
@@ -183,14 +183,14 @@ fn in_category(call: &Call<'_>, category: &[u8]) -> Vec<&'static str> {
 /// Returns the names of the commands and subcommands that meet a condition.
 fn matching(call: &Call<'_>, fits: impl Fn(&CommandSpec) -> bool) -> Vec<&'static str> {
     let every = call.names().all().flat_map(CommandSpec::with_subcommands);
-    every.filter(|command| fits(command)).map(|command| command.name.as_str()).collect()
+    every.filter(|command| fits(command)).map(CommandSpec::shown_name).collect()
 }
 
 /// Writes a command as COMMAND INFO shows it.
 fn describe(reply: &mut Reply<'_>, command: &CommandSpec) {
     let (first, last, step) = key_range(&command.keys);
     reply.array(10);
-    reply.bulk(command.name.as_bytes());
+    reply.bulk(command.shown_name().as_bytes());
     reply.int(i64::from(command.arity));
     words(reply, &names_of(command.flags, FLAG_NAMES));
     reply.int(first);

@@ -106,7 +106,7 @@ fn histogram(call: &mut Call<'_>) -> Result<()> {
     let mut shown: Vec<Shown<'_>> = Vec::new();
     for (command, durations) in tracked {
         let steps = durations.steps(FIRST_STEP_NS).into_iter().map(|(ns, count)| (ns / 1000, count)).collect();
-        shown.push((&command.name, durations.total(), steps));
+        shown.push((command.shown_name(), durations.total(), steps));
     }
     if is_of_all {
         locks.extend(LOCK_HISTOGRAMS);

@@ -61,7 +61,7 @@ impl<'a> Options<'a> {
 pub(super) fn vadd(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let (reduced, vector) = read_reduced(&mut call.args)?;
-    let Some(name) = call.args.next_arg() else { return Err(Error::WrongArity(call.command.name_in_errors().into())) };
+    let Some(name) = call.args.next_arg() else { return Err(Error::WrongArity(call.command.shown_name().into())) };
     let options = Options::read(&mut call.args)?;
     let mut edit = call.view.edit::<VectorSet>(key, Event::NONE)?;
     if edit.exists() {

@@ -221,7 +221,7 @@ fn vrandmember(call: &mut Call<'_>) -> Result<()> {
     let key = call.args.key()?;
     let count = call.args.next_arg();
     if call.args.left() > 0 {
-        return Err(Error::WrongArity(call.command.name_in_errors().into()));
+        return Err(Error::WrongArity(call.command.shown_name().into()));
     }
     let count = match count {
         Some(count) => Some(parse_int(count).ok_or(Error::other("COUNT value is not an integer"))?),
@@ -272,7 +272,7 @@ fn vrange(call: &mut Call<'_>) -> Result<()> {
     let (key, start, end) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
     let count = call.args.next_arg();
     if call.args.left() > 0 {
-        return Err(Error::WrongArity(call.command.name_in_errors().into()));
+        return Err(Error::WrongArity(call.command.shown_name().into()));
     }
     let count = match count {
         Some(count) => parse_int(count).ok_or(Error::other("invalid COUNT value"))?,

@@ -167,7 +167,7 @@ pub(super) fn vlinks(call: &mut Call<'_>) -> Result<()> {
     let with_scores = match (call.args.next_arg(), call.args.left()) {
         (None, _) => false,
         (Some(option), 0) if is_word(option, "WITHSCORES") => true,
-        _ => return Err(Error::WrongArity(call.command.name_in_errors().into())),
+        _ => return Err(Error::WrongArity(call.command.shown_name().into())),
     };
     let set = call.view.get::<VectorSet>(key, Lookup::READ)?;
     let Some((set, number)) = set.and_then(|set| Some((set, set.find(name)?))) else {

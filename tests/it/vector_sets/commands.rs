@@ -317,7 +317,7 @@ fn categories_and_flags_are_those_that_the_effects_imply() {
         ("VADD k VALUES 1 1 a", ":1"),
         ("AUTH reader x", "+OK"),
         ("VCARD k", ":1"),
-        ("VADD k VALUES 1 1 a", "-NOPERM this user has no permissions to run the 'vadd' command"),
+        ("VADD k VALUES 1 1 a", "-NOPERM this user has no permissions to run the 'VADD' command"),
     ]);
 }
 

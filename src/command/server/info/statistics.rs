@@ -145,7 +145,7 @@ fn calls_of_commands(from: &mut Reading<'_, '_>) -> Vec<(String, InfoValue)> {
                 ("rejected_calls", calls.rejected.into()),
                 ("failed_calls", calls.failed.into()),
             ];
-            shown.push((command.name.clone(), parts(facts)));
+            shown.push((command.shown_name().to_owned(), parts(facts)));
         }
     }
     shown
@@ -171,7 +171,7 @@ fn percentiles(from: &mut Reading<'_, '_>) -> Vec<(String, InfoValue)> {
         let wanted = settings.latency_tracking_info_percentiles.iter();
         let at = |percent: &f64| InfoValue::Decimal(durations.at_percentile(*percent) as f64 / 1000.0, 3);
         let facts = wanted.map(|percent| (format!("p{percent}").into(), at(percent))).collect();
-        shown.push((command.name.clone(), InfoValue::Parts(facts)));
+        shown.push((command.shown_name().to_owned(), InfoValue::Parts(facts)));
     }
     shown
 }

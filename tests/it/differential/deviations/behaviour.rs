@@ -178,7 +178,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["dump"]), "a t-digest", "8.4: after its nodes were merged", "with nodes that are not: a Redis that restores it estimates less exactly until it merges them", "a replica and a restart go on from the same state"),
     (Commands(&["dump"]), "a vector set", "8.4: with its graph", "with links that follow the order of the elements: searches in a Redis that restores it need a large `EF`, or `TRUTH`", "there is no graph"),
     (Commands(&["copy"]), "a vector set", "8.4: an error", "copies it", "a type as any other"),
-    (Commands(&["command|info", "command|docs"]), "commands on vector sets", "8.4: named in capitals, without categories", "named as other commands, with the categories of their effects", "rules of users cover them"),
+    (Commands(&["command|info", "command|docs"]), "commands on vector sets", "8.4: without categories", "with the categories of their effects", "rules of users cover them"),
 
     // Server
     (Commands(&["info"]), "fields of missing features", "their values", "0; memory and statistics are its own; also some fields of later versions, and `mem_allocator_quantum`", "exporters find every field"),
