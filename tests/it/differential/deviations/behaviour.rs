@@ -164,6 +164,12 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     // Data types
     (General(DataTypes), "search (`FT.*`), time series (`TS.*`), arrays (`AR*`)", "do not exist; Redis 8 has them", "unknown commands", "not implemented"),
     (General(DataTypes), "deadlines of members of sets (`SEXPIRE` and its kin), `XIDMPRECORD`", "do not exist; later versions have them", "unknown commands", "not implemented yet"),
+    (General(DataTypes), "`BITRANGEINTARRAY`, `BLESS`, compressed bitmaps", "do not exist; Redis 8.12 has them", "unknown commands; a bitmap is a string", "not implemented"),
+    (Commands(&["cms.initbydim", "cms.initbyprob", "cms.incrby"]), "`CELL_SIZE`, negative increments", "8.12: smaller sketches; occurrences are taken away", "errors", "not implemented"),
+    (Commands(&["slowlog|get"]), "the CPU time of a command", "8.12: is shown", "is not shown", "not implemented"),
+    (Commands(&["zrange", "zrangebyscore", "zrangebylex", "zrevrange", "zrevrangebyscore", "zrevrangebylex"]), "`XX`", "does not exist; Valkey 9.2: null for a missing key", "a syntax error", "not implemented"),
+    (Commands(&["acl|setuser"]), "rules for databases, as `db=0`", "do not exist; Valkey 9.1 has them", "a syntax error", "not implemented"),
+    (Commands(&["cluster|keyslot"]), "outside of a cluster", "is refused; Valkey 9.1 answers", "is refused", "as Redis"),
     // Vector sets
     (Commands(&["vsim"]), "", "8.4: follows a graph, and may miss elements", "compares all elements and misses none, while others are served, in the set as it was at the start of the call; `EF`, `FILTER-EF`, `TRUTH` and `NOTHREAD` change nothing", "the same reply every time"),
     (Commands(&["vsim"]), "`FILTER` with more than 64 KiB", "8.4: is executed", "an error", "bounded memory"),
