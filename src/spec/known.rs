@@ -22,7 +22,7 @@ const COMMANDS: &str = "\
     shutdown sinter sintercard sinterstore sismember slaveof slowlog smembers smismember smove sort sort_ro spop \
     spublish srandmember srem sscan ssubscribe strlen subscribe substr sunion sunioncard sunionstore sunsubscribe swapdb sync \
     time touch ttl type unlink unsubscribe unwatch vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember \
-    vrange vrem vsetattr vsim wait waitaof watch xack xackdel xadd xautoclaim xcfgset xclaim xdel xdelex xgroup xinfo xlen \
+    vrange vrem vsetattr vsim wait waitaof watch xack xackdel xadd xautoclaim xcfgset xclaim xdel xdelex xgroup xidmprecord xinfo xlen \
     xnack xpending xrange xread xreadgroup xrevrange xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter \
     zintercard zinterstore zlexcount zmove zmovemember zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore \
     zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore \

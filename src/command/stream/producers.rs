@@ -1,14 +1,18 @@
-//! Producers that name the entries which they add, so that none is added twice: IDMP and IDMPAUTO of XADD, and XCFGSET.
+//! Producers that name the entries which they add, so that none is added twice: IDMP and IDMPAUTO of XADD, XCFGSET, and
+//! XIDMPRECORD, which the append-only files of Redis have.
 
 use std::borrow::Cow;
 
 use twox_hash::XxHash3_64;
 
+use crate::command::stream::ids;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::{Arg, Effect, FAST, Group, NO_ENGINE, RW, UPDATE, WRITE, block, integer, key, one_of, string};
+use crate::spec::{
+    Arg, DENY_OOM, Effect, FAST, Group, NO_ENGINE, RW, UPDATE, WRITE, block, integer, key, one_of, string,
+};
 use crate::store::{Event, Producers, Remembrance, SideRecord, Stream};
 
 /// The argument of XADD for the producer of an entry.
@@ -22,7 +26,7 @@ pub(super) const IDEMPOTENCE: Arg = one_of(
 .optional()
 .since("8.6.0");
 
-#[rustfmt::skip] // one command, the same few lines
+#[rustfmt::skip] // a paragraph for each command
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("XCFGSET", xcfgset, WRITE | FAST | NO_ENGINE, Group::Stream)
         .effect(Effect::Given)
@@ -33,6 +37,10 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("idmp-maxsize").token("IDMP-MAXSIZE").optional(),
         ])
         .docs("8.6.0", "O(1)", "Sets for how long, and how many entries of each producer, a stream recognizes."),
+    Command::new("XIDMPRECORD", xidmprecord, WRITE | DENY_OOM | FAST | NO_ENGINE, Group::Stream)
+        .effect(Effect::Given)
+        .args(&[key("key", RW | UPDATE), string("pid"), string("iid"), string("stream-id")])
+        .docs("8.8.0", "O(1)", "Makes a stream recognize an entry of a producer; for append-only files."),
 ];
 
 /// The producer of an entry, and the name that it has given it.
@@ -120,6 +128,41 @@ fn xcfgset(call: &mut Call<'_>) -> Result<()> {
     let producers = stream.producers_mut().get_or_insert_with(|| Box::new(Producers::new(limits)));
     producers.set_limits(limits);
     let text = producers.text(None);
+    edit.count_more(1);
+    drop(edit);
+    call.log(&[b"PING", &SideRecord::Producers { key: key.bytes, text: &text }.word()]);
+    call.reply.ok();
+    Ok(())
+}
+
+fn xidmprecord(call: &mut Call<'_>) -> Result<()> {
+    let (key, producer, name) = (call.args.key()?, call.args.bytes()?, call.args.bytes()?);
+    if producer.is_empty() {
+        return Err(Error::other("producer ID must be non-empty"));
+    }
+    if name.is_empty() {
+        return Err(Error::other("idempotent ID must be non-empty"));
+    }
+    let id = ids::parse(call.args.bytes()?)?;
+    let (general, now) = (remembrance(call), call.now().wall_ms());
+    let mut edit = call.view.edit::<Stream>(key, Event::NONE)?;
+    edit.keep_quiet();
+    let stream = edit.annotate().ok_or(Error::NoSuchKey)?;
+    if stream.get(id).is_none() {
+        return Err(Error::other("No such message in stream"));
+    }
+    let found = stream.producers_mut().as_mut().and_then(|producers| producers.find(producer, name, now));
+    if let Some(found) = found {
+        drop(edit);
+        if found != id {
+            return Err(Error::other("IID already exists for this producer with a different stream ID"));
+        }
+        call.reply.ok();
+        return Ok(());
+    }
+    let producers = stream.producers_mut().get_or_insert_with(|| Box::new(Producers::new(general)));
+    producers.add(producer, name, id);
+    let text = producers.text(Some((producer, name, id)));
     edit.count_more(1);
     drop(edit);
     call.log(&[b"PING", &SideRecord::Producers { key: key.bytes, text: &text }.word()]);

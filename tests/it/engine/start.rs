@@ -145,6 +145,7 @@ fn commands_that_a_cluster_does_not_have_are_refused_by_name() {
         ("HIMPORT PREPARE f a b", "himport|prepare"),
         ("HIMPORT SET k f 1 2", "himport|set"),
         ("XCFGSET s IDMP-MAXSIZE 5", "xcfgset"),
+        ("XIDMPRECORD s p n 1-1", "xidmprecord"),
         ("XADD s IDMP p n * f v", "xadd"),
         ("PSYNC ? -1", "psync"),
     ] {

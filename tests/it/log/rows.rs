@@ -163,6 +163,7 @@ pub(crate) const STORIES: &[Story] = &[
     ("xgroup|delconsumer", "XGROUP CREATE s g $ MKSTREAM; XGROUP CREATECONSUMER s g c", "XGROUP DELCONSUMER s g c"),
     ("xgroup|destroy", "XGROUP CREATE s g $ MKSTREAM", "XGROUP DESTROY s g"),
     ("xgroup|setid", "XADD s 1 f v; XGROUP CREATE s g 0", "XGROUP SETID s g 1-0"),
+    ("xidmprecord", "XADD s 1 f v", "XIDMPRECORD s p n 1-0"),
     ("xnack", "XADD s 1 f v; XGROUP CREATE s g 0; XREADGROUP GROUP g c STREAMS s >", "XNACK s g FAIL IDS 1 1-0"),
     ("xreadgroup", "XADD s 1 f v; XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >"),
     ("xsetid", "XADD s 1 f v", "XSETID s 9-0"),

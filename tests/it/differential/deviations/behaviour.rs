@@ -111,8 +111,9 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["dump"]), "compression", "sometimes finds one more repetition, by chance", "always the same bytes", "deterministic"),
 
     // Streams
-    (Commands(&["xnack"]), "dumps, files, the log and replicas", "8.8: entries without a consumer have a format of their own", "they are those of a consumer with an empty name, delivered at the time 0", "older servers can read them, and show them as 8.8 does"),
-    (Commands(&["xcfgset", "xadd"]), "`IDMP` and `IDMPAUTO` of `XADD`: what a stream recognizes", "8.6: is in its dumps, which older servers cannot read", "is in files, the log and replicas of keylatch, beside the value; `DUMP`, `MIGRATE` and replicas of Redis lack it, and the engine etcd refuses both", "older servers can read them"),
+    (Commands(&["xnack"]), "files, the log and replicas", "8.8: entries without a consumer have a format of their own", "they are those of a consumer with an empty name, delivered at the time 0; in `DUMP`, and in files with `rdb-version 14`, as in 8.8", "older servers can read them, and show them as 8.8 does"),
+    (Commands(&["xcfgset", "xadd"]), "`IDMP` and `IDMPAUTO` of `XADD`: what a stream recognizes", "8.6: is in its files, which older servers cannot read", "is beside the value in files, the log and replicas of keylatch, where Redis skips it; in `DUMP`, `MIGRATE`, and files with `rdb-version 13` or 14, as in 8.6; the engine etcd refuses both", "older servers can read the files"),
+    (Commands(&["restore"]), "payloads of Redis 8.6 to 8.10", "refuses them all", "reads all but arrays, rate limits, and metadata of modules that may not be ignored, of which the error says that they are not supported", "as Redis 8.10"),
     (Commands(&["xinfo|stream"]), "`idmp-duration` and its kin", "8.6: are always there", "are there once a producer has named an entry, or `XCFGSET` was called", "the reply is that of 8.4"),
     (Commands(&["xinfo|stream"]), "`nacked-count` of a group", "8.8: is always there", "is there if it is not 0", "the reply is that of 8.4"),
     (Commands(&["xinfo|consumers", "xinfo|stream"]), "consumers", "without `inactive` and `active-time`", "with them", "as Redis 7.2"),
@@ -163,7 +164,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Data types
     (General(DataTypes), "search (`FT.*`), time series (`TS.*`), arrays (`AR*`)", "do not exist; Redis 8 has them", "unknown commands", "not implemented"),
-    (General(DataTypes), "deadlines of members of sets (`SEXPIRE` and its kin), `XIDMPRECORD`", "do not exist; later versions have them", "unknown commands", "not implemented yet"),
+    (General(DataTypes), "deadlines of members of sets (`SEXPIRE` and its kin)", "do not exist; later versions have them", "unknown commands", "not implemented yet"),
     (General(DataTypes), "`BITRANGEINTARRAY`, `BLESS`, compressed bitmaps", "do not exist; Redis 8.12 has them", "unknown commands; a bitmap is a string", "not implemented"),
     (Commands(&["cms.initbydim", "cms.initbyprob", "cms.incrby"]), "`CELL_SIZE`, negative increments", "8.12: smaller sketches; occurrences are taken away", "errors", "not implemented"),
     (Commands(&["slowlog|get"]), "the CPU time of a command", "8.12: is shown", "is not shown", "not implemented"),
@@ -239,7 +240,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Setting("save"), "`save`, `dbfilename`, in test mode and in an embedded server", "the same as ever", "empty unless they are set; without a name, nothing is loaded, and `SAVE` is an error", "a test double touches no files"),
     (Setting("save"), "lines in several files of an `include`", "add up", "the first one in a file, and after an `include`, replaces those before", "what `CONFIG REWRITE` writes holds after a restart"),
     (Setting("aof-checksum"), "a setting of keylatch", "does not exist", "`yes`: annotations with checksums in the append-only file and its manifest, which Redis skips", "damage is found"),
-    (Setting("rdb-version"), "a setting of keylatch", "does not exist", "0: snapshots in the lowest version of the format that expresses the data; or 10, 11, 12", "older servers read them"),
+    (Setting("rdb-version"), "a setting of keylatch", "does not exist", "0: snapshots in the lowest version of the format that expresses the data; or 10 to 14", "older servers read them"),
     (Setting("refuse-empty-start"), "a setting of keylatch", "does not exist", "`no`; with `yes` the server does not start where its files are missing", "no empty server by mistake"),
     (Setting("client-output-buffer-limit"), "no limit for replicas", "any number of bytes waits for a replica", "it is disconnected when more than 256 MB of changes wait for it", "bounded memory"),
     (Setting("cluster-enabled"), "`yes`", "a node of a cluster, at first without slots", "a cluster of one node, with all slots; no other nodes, no bus", "for cluster clients of one server"),

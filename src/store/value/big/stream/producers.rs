@@ -2,6 +2,7 @@
 
 use crate::memory::heap::allocation_len;
 use crate::memory::ordered_map::OrderedMap;
+use crate::store::value::big::stream::group::COUNT_MAX;
 use crate::store::value::big::stream::id::StreamId;
 
 /// For how long, and how many names of each producer a stream remembers.
@@ -16,6 +17,15 @@ impl Remembrance {
     pub(crate) const DURATION_MAX: u64 = 86_400;
     /// The most names of a producer.
     pub(crate) const SIZE_MAX: usize = 10_000;
+    /// Limits of a stream by the default settings.
+    pub(crate) const DEFAULT: Remembrance = Remembrance { duration_s: 100, max_size: 100 };
+
+    /// Returns the limits that two numbers are, if they are allowed.
+    pub(crate) fn new(duration_s: u64, max_size: u64) -> Option<Self> {
+        let max_size = usize::try_from(max_size).ok()?;
+        let is_allowed = (1..=Self::DURATION_MAX).contains(&duration_s) && (1..=Self::SIZE_MAX).contains(&max_size);
+        is_allowed.then_some(Remembrance { duration_s, max_size })
+    }
 }
 
 /// The producers of a stream.
@@ -96,16 +106,41 @@ impl Producers {
 
     /// Returns the entry that a producer has added with a name, if it is remembered at a time; it counts as added again.
     pub(crate) fn find_again(&mut self, producer: &[u8], name: &[u8], now_ms: i64) -> Option<StreamId> {
-        self.expire(now_ms);
-        let id = self.by_name.get(producer)?.by_name.get(name).copied()?;
-        self.duplicates += 1;
+        let id = self.find(producer, name, now_ms)?;
+        self.duplicates = (self.duplicates + 1).min(COUNT_MAX);
         Some(id)
     }
 
     /// Remembers an entry of a producer, and forgets the producer's oldest above the limit.
     pub(crate) fn add(&mut self, producer: &[u8], name: &[u8], id: StreamId) {
-        self.added += 1;
+        self.added = (self.added + 1).min(COUNT_MAX);
         self.insert(producer, name, id);
+    }
+
+    /// Returns the entry that a producer has added with a name, if it is remembered at a time.
+    pub(crate) fn find(&mut self, producer: &[u8], name: &[u8], now_ms: i64) -> Option<StreamId> {
+        self.expire(now_ms);
+        self.by_name.get(producer)?.by_name.get(name).copied()
+    }
+
+    /// Sets the totals; returns false if they are not allowed.
+    pub(crate) fn set_totals(&mut self, added: u64, duplicates: u64) -> bool {
+        (self.added, self.duplicates) = (added, duplicates);
+        added <= COUNT_MAX && duplicates <= COUNT_MAX
+    }
+
+    /// Remembers an entry that a dump has; returns false if the producer has another of that name.
+    pub(crate) fn restore(&mut self, producer: &[u8], name: &[u8], id: StreamId) -> bool {
+        let is_new = self.by_name.get(producer).is_none_or(|of| !of.by_name.contains_key(name));
+        self.insert(producer, name, id);
+        is_new
+    }
+
+    /// Iterates over the producers by name, each with the number of its entries, and these by age.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], usize, impl Iterator<Item = (&[u8], StreamId)>)> {
+        self.by_name
+            .iter()
+            .map(|(producer, of)| (&**producer, of.by_id.len(), of.by_id.keys().map(|(id, name)| (&**name, *id))))
     }
 
     fn insert(&mut self, producer: &[u8], name: &[u8], id: StreamId) {
@@ -190,8 +225,8 @@ impl Producers {
     /// Returns everything as text.
     pub(crate) fn whole_text(&self) -> Vec<u8> {
         let mut text = self.text(None);
-        for (producer, of) in self.by_name.iter() {
-            of.by_id.keys().for_each(|(id, name)| push_entry(&mut text, producer, name, *id));
+        for (producer, _, entries) in self.iter() {
+            entries.for_each(|(name, id)| push_entry(&mut text, producer, name, id));
         }
         text
     }
@@ -205,14 +240,13 @@ impl Producers {
         else {
             return false;
         };
-        let max_size = usize::try_from(max_size).unwrap_or(usize::MAX);
-        if !(1..=Remembrance::DURATION_MAX).contains(&duration_s) || !(1..=Remembrance::SIZE_MAX).contains(&max_size) {
+        let Some(limits) = Remembrance::new(duration_s, max_size) else { return false };
+        if added.max(duplicates) > COUNT_MAX {
             return false;
         }
-        let limits = Remembrance { duration_s, max_size };
         let producers = producers.get_or_insert_with(|| Box::new(Producers::new(limits)));
         producers.set_limits(limits);
-        (producers.added, producers.duplicates) = (added, duplicates);
+        producers.set_totals(added, duplicates);
         while !rest.is_empty() {
             let Some((producer, name, id)) = split_entry(&mut rest) else { return false };
             producers.insert(producer, name, id);
