@@ -520,8 +520,9 @@ supported! {
         /// Ends a snapshot with a checksum, which is verified when it is loaded.
         "rdbchecksum" rdbchecksum: bool = "yes", Kind::Switch, Start, Supported;
         /// Writes snapshots in this version of the format; 0 selects the lowest that expresses the data. Redis 7.0 reads
-        /// 10, 7.2 also 11, 7.4 and later also 12.
-        "rdb-version" !hidden rdb_version: u32 = "0", Kind::Choice(&["0", "10", "11", "12"]), Runtime, Supported;
+        /// 10, 7.2 also 11, 7.4 also 12, 8.6 also 13, 8.8 also 14. The last two have what `IDMP` of XADD and XNACK leave
+        /// in streams, which is beside the stream in others and read by keylatch alone.
+        "rdb-version" !hidden rdb_version: u32 = "0", Kind::Choice(&["0", "10", "11", "12", "13", "14"]), Runtime, Supported;
         /// Rejects writes after a snapshot could not be saved, until one is, if there are save points.
         "stop-writes-on-bgsave-error" %own stop_writes_on_bgsave_error: bool = "yes", Kind::Switch, Runtime, Supported;
         /// Waits this many microseconds after each key that is saved; one in so many keys of a negative number. For

@@ -173,9 +173,14 @@ fn push_values(call: &mut Call<'_>) {
         let mut number = itoa::Buffer::new();
         let Ok(text) = entry.get::<Str>() else {
             let ms = number.format(deadline.as_ref().map_or(0, |deadline| deadline.ms)).as_bytes();
-            let restore = [&b"RESTORE"[..], key.bytes, ms, &dump(namespace, entry), b"REPLACE", b"ABSTTL"];
+            let (payload, beside) = dump(namespace, entry);
+            let restore = [&b"RESTORE"[..], key.bytes, ms, &payload, b"REPLACE", b"ABSTTL"];
             let len = deadline.map_or(restore.len(), |deadline| deadline.choose(restore.len(), restore.len() - 1));
-            return caller.push_effect_in(db, &restore[..len]);
+            caller.push_effect_in(db, &restore[..len]);
+            if let Some(text) = beside {
+                caller.push_effect_in(db, &[b"PING", &SideRecord::Producers { key: key.bytes, text: &text }.word()]);
+            }
+            return;
         };
         let mut set: SmallVec<[&[u8]; 5]> = smallvec![&b"SET"[..], key.bytes, text.as_slice()];
         if let Some(deadline) = &deadline {
@@ -188,12 +193,12 @@ fn push_values(call: &mut Call<'_>) {
     });
 }
 
-/// Returns the value of an entry as DUMP writes it.
-pub(super) fn dump(namespace: &Namespace, entry: &Entry) -> Vec<u8> {
+/// Returns the value of an entry as the log has it, and what the value has beside that, if there is anything.
+pub(super) fn dump(namespace: &Namespace, entry: &Entry) -> (Vec<u8>, Option<Vec<u8>>) {
     let config = namespace.settings.current();
     let options =
         payload::ValueOptions { compression: Compression::at_once_if(config.rdbcompression), len_max: usize::MAX };
-    payload::dump(entry, options)
+    payload::dump_for_log(entry, options)
 }
 
 /// Adds commands that set the changed keys to their present deadlines.

@@ -73,9 +73,12 @@ fn push_state(namespace: &Namespace, (db, key): (usize, Key<'_>), view: &mut Vie
     let Some(entry) = view.peek_all(&[key]).pop().flatten() else {
         return effects.push(db, &[b"DEL", key.bytes]);
     };
-    let (payload, mut number) = (dump(namespace, entry), itoa::Buffer::new());
+    let ((payload, beside), mut number) = (dump(namespace, entry), itoa::Buffer::new());
     let end_ms = number.format(end_ms(entry, now)).as_bytes();
     effects.push(db, &[b"RESTORE", key.bytes, end_ms, &payload, b"REPLACE", b"ABSTTL"]);
+    if let Some(text) = beside {
+        effects.push(db, &[b"PING", &SideRecord::Producers { key: key.bytes, text: &text }.word()]);
+    }
     if fence != 0
         && let Ok(text) = entry.get::<Str>()
     {

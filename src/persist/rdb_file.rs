@@ -7,6 +7,7 @@
 //!     245 code                            a library of functions
 //!     254 number                          the database of the keys that follow
 //!     251 keys, keys with a deadline      how many follow
+//!     242 number, names                   the fields of hashes that follow, in files of Redis 8.10
 //!     [252 deadline] [248 idle time | 249 frequency] type, key, value
 //! 255, CRC-64 of everything before
 //! ```
@@ -38,8 +39,10 @@ pub(crate) use write::{
 mod opcode {
     pub(super) use crate::rdb::library::{LIBRARY, LIBRARY_BEFORE_RELEASE};
 
+    /// The names of the fields of hashes.
+    pub(super) const HASH_TEMPLATE: u8 = 242;
     /// An import of slots, in files of Valkey; metadata of modules about a key, in files of Redis.
-    pub(super) const SLOT_IMPORT_OR_KEY_META: u8 = 243;
+    pub(super) const SLOT_IMPORT_OR_KEY_META: u8 = crate::rdb::module::KEY_META;
     /// The sizes of a slot of a cluster.
     pub(super) const SLOT_INFO: u8 = 244;
     /// Data of a module besides keys.

@@ -35,7 +35,7 @@ pub(crate) fn write(out: &mut MarkedBytes, code: &[u8], compression: Compression
 /// # Errors
 /// A description of the fault, in Redis' words.
 pub fn parse(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
-    let (_, body) = body_of(payload, true).ok_or("DUMP payload version or checksum are wrong")?;
+    let body = body_of(payload, true).ok_or("DUMP payload version or checksum are wrong")?;
     let (mut reader, mut codes) = (Reader::new(body), Vec::new());
     while let Some((kind, rest)) = reader.rest().split_first() {
         match *kind {

@@ -26,9 +26,15 @@ pub(crate) mod shape;
 pub const VERSION: u16 = 10;
 /// The version that Redis 7.2 reads: listpacks of sets, streams with active times.
 pub const VERSION_7_2: u16 = 11;
-/// The version that Redis 7.4 to 8.4 read: hashes whose fields have deadlines.
+/// The version that Redis 7.4 to 8.4 read: hashes whose fields have deadlines. No higher one is in the log.
 pub const VERSION_7_4: u16 = 12;
-pub(crate) const VERSION_MAX: u16 = VERSION_7_4;
+/// The version that Redis 8.6 reads: streams that recognize entries of producers.
+pub const VERSION_8_6: u16 = 13;
+/// The version that Redis 8.8 reads: streams with pending entries without a consumer.
+pub const VERSION_8_8: u16 = 14;
+/// The version that Redis 8.10 reads: hashes that share the names of their fields.
+pub const VERSION_8_10: u16 = 15;
+pub(crate) const VERSION_MAX: u16 = VERSION_8_10;
 
 /// The numbers of the types.
 pub mod kind {
@@ -80,6 +86,33 @@ pub mod kind {
     pub const HASH_METADATA: u8 = 24;
     /// A hash with deadlines of fields in a listpack.
     pub const HASH_LISTPACK_EX: u8 = 25;
+    /// A stream that recognizes entries of producers.
+    pub const STREAM_LISTPACKS_4: u8 = 26;
+    /// A stream with pending entries without a consumer.
+    pub const STREAM_LISTPACKS_5: u8 = 27;
+    /// An array.
+    pub const ARRAY: u8 = 28;
+    /// A hash in a listpack behind the names of its fields, in payloads of DUMP.
+    pub const HASH_TEMPLATE_LISTPACK: u8 = 29;
+    /// A hash in a listpack, in files, the names of whose fields precede the keys.
+    pub const HASH_TEMPLATE_LISTPACK_REF: u8 = 30;
+    /// A hash as the names of its fields, and its values, in payloads of DUMP.
+    pub const HASH_TEMPLATE_ARRAY: u8 = 31;
+    /// A hash as its values, in files, the names of whose fields precede the keys.
+    pub const HASH_TEMPLATE_ARRAY_REF: u8 = 32;
+    /// The state of a rate limit.
+    pub const RATE_LIMIT: u8 = 33;
+
+    /// Returns the name of a type that is known but not supported, or not where it was found; `None` for any other.
+    pub(crate) fn unsupported(kind: u8) -> Option<&'static str> {
+        Some(match kind {
+            ARRAY => "an array of Redis 8.8",
+            HASH_TEMPLATE_LISTPACK | HASH_TEMPLATE_ARRAY => "a hash as in DUMP of Redis 8.10",
+            HASH_TEMPLATE_LISTPACK_REF | HASH_TEMPLATE_ARRAY_REF => "a hash as in files of Redis 8.10",
+            RATE_LIMIT => "a rate limit of Redis 8.8",
+            _ => return None,
+        })
+    }
 
     /// Returns the name that Redis' log gives to values of a type, where it refuses one.
     pub(crate) fn name(kind: u8) -> &'static str {
@@ -90,7 +123,9 @@ pub mod kind {
             ZSET_ZIPLIST => "Zset ziplist",
             HASH_ZIPLIST => "Hash ziplist",
             LIST_QUICKLIST => "Quicklist ziplist",
-            STREAM_LISTPACKS | STREAM_LISTPACKS_2 | STREAM_LISTPACKS_3 => "Stream listpack",
+            STREAM_LISTPACKS | STREAM_LISTPACKS_2 | STREAM_LISTPACKS_3 | STREAM_LISTPACKS_4 | STREAM_LISTPACKS_5 => {
+                "Stream listpack"
+            }
             HASH_LISTPACK => "Hash listpack",
             ZSET_LISTPACK => "Zset listpack",
             LIST_QUICKLIST_2 => "Quicklist listpack",
@@ -132,6 +167,10 @@ pub enum PayloadError {
     Footer,
     /// The payload violates the format.
     Format,
+    /// The payload has a value of a type that is known but not supported.
+    Type(u8),
+    /// The payload has metadata of a module about the key, of a class that may not be ignored.
+    KeyMeta([u8; 4]),
 }
 
 /// Appends version and checksum to a type and a body.
@@ -142,14 +181,20 @@ pub fn seal(mut body: Vec<u8>, version: u16) -> Vec<u8> {
     body
 }
 
-/// Returns the version of a payload and the body before the footer, if the version is known and, where `checks`, the
-/// checksum right.
-fn body_of(payload: &[u8], checks: bool) -> Option<(u16, &[u8])> {
+/// Returns the version of a payload, if it is long enough to have one.
+pub(crate) fn version_of(payload: &[u8]) -> Option<u16> {
     let body_len = payload.len().checked_sub(FOOTER)?;
+    Some(u16::from_le_bytes([payload[body_len], payload[body_len + 1]]))
+}
+
+/// Returns the body of a payload before the footer, if the version is known and, where `checks`, the checksum right.
+/// Redis 8.10 writes no checksum into the payloads that it sends to replicas.
+fn body_of(payload: &[u8], checks: bool) -> Option<&[u8]> {
+    let version = version_of(payload)?;
     let (summed, checksum) = payload.split_at(payload.len() - checksum::LEN);
-    let version = u16::from_le_bytes([payload[body_len], payload[body_len + 1]]);
-    let is_right = version <= VERSION_MAX && (!checks || checksum::of(summed).to_le_bytes() == checksum);
-    is_right.then_some((version, &payload[..body_len]))
+    let is_unsummed = version >= VERSION_8_10 && checksum == [0; checksum::LEN];
+    let is_right = !checks || is_unsummed || checksum::of(summed).to_le_bytes() == checksum;
+    (version <= VERSION_MAX && is_right).then(|| &payload[..payload.len() - FOOTER])
 }
 
 /// Splits a payload without a footer into type and body, as passed to [`seal`].

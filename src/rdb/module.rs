@@ -21,6 +21,17 @@ pub(crate) mod part {
     pub(crate) const STRING: u64 = 5;
 }
 
+/// The number that precedes metadata of modules about a key.
+pub(crate) const KEY_META: u8 = 243;
+/// The most classes of metadata that a key can have.
+const CLASSES_MAX: u64 = 7;
+/// The bit of a class whose metadata may be ignored.
+const IS_IGNORABLE: u32 = 1;
+/// The position of the lowest character of a class's name, behind its version and flags.
+const CLASS_NAME_SHIFT: u32 = 8;
+/// The characters of names of classes that differ from those of names of types.
+const CLASS_CHARACTERS_END: &[u8; 2] = b"_-";
+
 /// The characters of names, by number.
 const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// The bits of a character.
@@ -142,9 +153,38 @@ impl<'a> ModuleReader<'_, 'a> {
     }
 }
 
+/// Skips the metadata of modules about a key, behind [`KEY_META`].
+///
+/// # Errors
+/// The name of a class that may not be ignored; `None` if the metadata violates the format.
+pub(crate) fn skip_key_meta(reader: &mut Reader<'_>) -> Result<(), Option<[u8; 4]>> {
+    let count = reader.length().filter(|count| *count <= CLASSES_MAX).ok_or(None)?;
+    for _ in 0..count {
+        let class = u32::from_le_bytes(reader.array().ok_or(None)?);
+        if class & IS_IGNORABLE == 0 {
+            return Err(Some(class_name(class)));
+        }
+        skip_parts(reader).ok_or(None)?;
+    }
+    Ok(())
+}
+
+fn class_name(class: u32) -> [u8; 4] {
+    std::array::from_fn(|at| {
+        let number = (class >> (CLASS_NAME_SHIFT + CHARACTER_BITS * (3 - at as u32))) as usize % CHARACTERS.len();
+        let plain = CHARACTERS.len() - CLASS_CHARACTERS_END.len();
+        if number < plain { CHARACTERS[number] } else { CLASS_CHARACTERS_END[number - plain] }
+    })
+}
+
 /// Skips the identity of a module type and a value; `None` if it violates the format.
 pub(crate) fn skip(reader: &mut Reader<'_>) -> Option<()> {
     reader.length()?;
+    skip_parts(reader)
+}
+
+/// Skips parts up to the end.
+fn skip_parts(reader: &mut Reader<'_>) -> Option<()> {
     loop {
         match reader.length()? {
             part::END => return Some(()),
@@ -191,5 +231,12 @@ mod tests {
         assert!(reader.rest().is_empty());
         assert_eq!(ModuleReader(&mut Reader::new(&out)).double(), None);
         assert_eq!(ModuleReader(&mut Reader::new(&[part::STRING as u8, 5, b'x'])).text(9), None);
+    }
+
+    #[test]
+    fn the_name_of_a_class_is_in_its_number() {
+        // Characters 10, 12, 19 and 53, version 3, no flag.
+        let class = 10 << 26 | 12 << 20 | 19 << 14 | 53 << 8 | 3 << 3;
+        assert_eq!((class_name(class), class_name(62 << 26 | 63 << 20)), (*b"KMT1", *b"_-AA"));
     }
 }

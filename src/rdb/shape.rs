@@ -13,6 +13,8 @@ pub(crate) enum PayloadPart {
     TextScore,
     /// A count, and the parts of each repetition.
     Repeat(&'static [PayloadPart]),
+    /// The number of a template of hashes, and as many strings as that has fields.
+    TemplateValues,
     /// A value of a module, in which each part is preceded by its type.
     ModuleValue,
 }

@@ -215,22 +215,22 @@ fn growth(target: ValueTarget<'_>) -> HashGrowth<'_> {
 }
 
 /// A hash to which the fields of a payload are added.
-struct Filling<'a> {
+pub(super) struct Filling<'a> {
     entry: Entry,
     target: ValueTarget<'a>,
 }
 
 impl<'a> Filling<'a> {
-    fn new(target: ValueTarget<'a>) -> Self {
+    pub(super) fn new(target: ValueTarget<'a>) -> Self {
         Filling { entry: Hash::create(target.key), target }
     }
 
-    fn expect(&mut self, count: usize) {
+    pub(super) fn expect(&mut self, count: usize) {
         Hash::write(&mut self.entry).expect_fields(count, growth(self.target));
     }
 
     /// Adds a field; `None` if it was added before.
-    fn add(&mut self, field: &[u8], value: &[u8]) -> Option<()> {
+    pub(super) fn add(&mut self, field: &[u8], value: &[u8]) -> Option<()> {
         Hash::write(&mut self.entry).set(field, value, growth(self.target)).then_some(())
     }
 
@@ -244,7 +244,7 @@ impl<'a> Filling<'a> {
     }
 
     /// Returns the entry; `None` without fields.
-    fn finish(mut self) -> Option<Entry> {
+    pub(super) fn finish(mut self) -> Option<Entry> {
         self.entry.set_deadline(self.target.deadline);
         (!Hash::is_empty(&self.entry)).then_some(self.entry)
     }

@@ -9,6 +9,7 @@ mod distinct;
 mod elements;
 mod empty;
 mod hash;
+pub(crate) mod hash_template;
 #[cfg(feature = "json")]
 mod json;
 mod list;
@@ -72,9 +73,10 @@ pub(crate) fn encoding_of(entry: &Entry) -> &'static str {
     (spec_of(entry).encoding)(entry)
 }
 
-/// Returns what a value has beside its form in payloads, if there is anything: the producers of a stream.
-pub(crate) fn beside_value(entry: &Entry) -> Option<Vec<u8>> {
-    entry.get::<Stream>().ok()?.producers().map(Producers::whole_text)
+/// Returns what a value has beside its form of a number in payloads, if there is anything: the producers of a stream.
+pub(crate) fn beside_value(entry: &Entry, of: u8) -> Option<Vec<u8>> {
+    let producers = entry.get::<Stream>().ok()?.producers()?;
+    (!stream::has_producers(of)).then(|| producers.whole_text())
 }
 
 /// Makes a value adopt what [`beside_value`] has returned; returns false if it cannot.

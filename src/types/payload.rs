@@ -10,7 +10,7 @@ use crate::store::entry::Entry;
 use crate::store::value::RecordBody;
 #[cfg(feature = "internals")]
 use crate::store::{Hasher, limits::ValueLimits};
-use crate::types;
+use crate::types::{self, hash_template};
 
 pub(crate) use crate::types::empty::skip as skip_empty;
 pub(crate) use crate::types::hash::read_of_valkey as read_hash_of_valkey;
@@ -30,6 +30,15 @@ pub(crate) fn dump(entry: &Entry, options: ValueOptions) -> Vec<u8> {
     let mut body = MarkedBytes::default();
     let version = write(&mut body, entry, options);
     rdb::seal(body.into_bytes(), version)
+}
+
+/// Returns the value of an entry as the log has it, which Redis before 8.6 can read; and what the value has beside that
+/// form, if there is anything.
+pub(crate) fn dump_for_log(entry: &Entry, options: ValueOptions) -> (Vec<u8>, Option<Vec<u8>>) {
+    let (mut body, of) = (MarkedBytes::default(), kind_of(entry, rdb::VERSION_7_4));
+    body.push(of);
+    write_body(&mut body, of, entry, options);
+    (rdb::seal(body.into_bytes(), lowest_version(of)), types::beside_value(entry, of))
 }
 
 /// Returns the number of the type that an entry is written as: the lowest that expresses the entry fully; where
@@ -76,7 +85,7 @@ pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, PayloadError
     Ok(dump(&entry, options))
 }
 
-/// Reads a value of a type.
+/// Reads a value of a type, or one behind metadata of modules, which are skipped where they may be.
 ///
 /// # Errors
 /// [`PayloadError`].
@@ -86,11 +95,25 @@ pub(crate) fn read(
     target: ValueTarget<'_>,
     options: ValueOptions,
 ) -> Result<Entry, PayloadError> {
+    let of = if of == module::KEY_META { skip_key_meta(reader)? } else { of };
     let entry = match of {
         kind::MODULE_2 => read_module(reader, target, options),
-        _ => types::spec_of_number(of).and_then(|(spec, _)| (spec.payload.read)(of, reader, target, options)),
+        kind::HASH_TEMPLATE_LISTPACK | kind::HASH_TEMPLATE_ARRAY => {
+            hash_template::read_whole(of, reader, target, options)
+        }
+        _ => match types::spec_of_number(of) {
+            Some((spec, _)) => (spec.payload.read)(of, reader, target, options),
+            None if kind::unsupported(of).is_some() => return Err(PayloadError::Type(of)),
+            None => None,
+        },
     };
     entry.ok_or(PayloadError::Format)
+}
+
+/// Skips metadata of modules about a key; returns the number of the type behind them.
+fn skip_key_meta(reader: &mut Reader<'_>) -> Result<u8, PayloadError> {
+    module::skip_key_meta(reader).map_err(|class| class.map_or(PayloadError::Format, PayloadError::KeyMeta))?;
+    reader.array().map(|[of]| of).ok_or(PayloadError::Format)
 }
 
 /// Reads a value of a module type behind the number that all of them have.

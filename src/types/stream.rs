@@ -7,11 +7,20 @@
 //!     pending: ID as 16 bytes, time as 8 bytes, count
 //!     consumers: name, time seen, time active
 //!         pending: ID as 16 bytes
+//!     pending without a consumer, in the order of their release: ID as 16 bytes
+//! seconds and number of names that are remembered
+//! producers: name
+//!     entries: name, ID
+//! entries added with a name, entries added again
 //! ```
 //!
-//! Each list is preceded by its length. A pending entry without a consumer is one of the consumer with the empty name, with
-//! the time 0: Redis before 8.8 can read it, and shows it as 8.8 does. The oldest form lacks the first and the largest deleted ID and the counts of
-//! entries added and read, the next one the time active.
+//! Each list is preceded by its length. The oldest form lacks the first and the largest deleted ID and the counts of
+//! entries added and read, the next one the time active, the third everything behind the groups, and the fourth the
+//! pending entries without a consumer. A form without these has them as those of the consumer with the empty name, with
+//! the time 0: Redis before 8.8 can read it, and shows it as 8.8 does.
+//!
+//! Dumps have the form that expresses everything, files and the log none of the last two unless that is set: servers
+//! older than 8.6 would refuse the whole file. There, the producers are beside the value.
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::shape::PayloadPart::{self, Bytes, Length, Repeat, Str};
@@ -20,20 +29,23 @@ use crate::resp::{write_command, write_word, write_words};
 use crate::store::entry::Entry;
 use crate::store::value::{DataType, RecordBody, Type, WalkedElement};
 use crate::store::{
-    BigStream, ConsumerGroup, ConsumerNumber, PendingEntry, SideRecord, Stream, StreamChunk, StreamId, StreamRef,
-    entries_of,
+    BigStream, ConsumerGroup, ConsumerNumber, PendingEntry, Producers, Remembrance, SideRecord, Stream, StreamChunk,
+    StreamId, StreamRef, entries_of,
 };
 use crate::types::options::{ValueOptions, ValueTarget};
 use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
 
-/// The name of the consumer, created at the time 0, as whose an entry without a consumer is written, with the time 0.
+/// The name of the consumer, created at the time 0, as whose an entry without a consumer is written, with the time 0, in
+/// forms that have no such entries.
 const NOBODY: &[u8] = b"";
 
 const CHUNKS: PayloadPart = Repeat(&[Str, Str]);
 /// The pending entries of a group.
 const PENDING: PayloadPart = Repeat(&[Bytes(16), Bytes(8), Length]);
-/// The pending entries of a consumer.
+/// The pending entries of a consumer, or of none.
 const OWN: PayloadPart = Repeat(&[Bytes(16)]);
+/// The producers with their entries.
+const PRODUCERS: PayloadPart = Repeat(&[Str, Repeat(&[Str, Length, Length])]);
 
 #[rustfmt::skip] // a line for each list
 pub(super) const SPEC: TypeSpec = TypeSpec {
@@ -54,6 +66,18 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
             Repeat(&[Str, Length, Length, Length, PENDING, Repeat(&[Str, Bytes(16), OWN])]),
         ])
         .since(rdb::VERSION_7_2),
+        TypeNumber::new(kind::STREAM_LISTPACKS_4, &[
+            CHUNKS, Length, Length, Length, Length, Length, Length, Length, Length,
+            Repeat(&[Str, Length, Length, Length, PENDING, Repeat(&[Str, Bytes(16), OWN])]),
+            Length, Length, PRODUCERS, Length, Length,
+        ])
+        .since(rdb::VERSION_8_6),
+        TypeNumber::new(kind::STREAM_LISTPACKS_5, &[
+            CHUNKS, Length, Length, Length, Length, Length, Length, Length, Length,
+            Repeat(&[Str, Length, Length, Length, PENDING, Repeat(&[Str, Bytes(16), OWN]), OWN]),
+            Length, Length, PRODUCERS, Length, Length,
+        ])
+        .since(rdb::VERSION_8_8),
     ],
     payload: PayloadFormat {
         number: |entry, version| number_of(Stream::read(entry), version),
@@ -94,9 +118,16 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
     },
 };
 
-/// Returns the number of the type: the older one where it expresses the same, because Redis 7.0 can read it; there, the
-/// last active time of a consumer is the time when it was last seen. A version without active times gets none.
+/// Returns the number of the type: an older one where it expresses the same, because older servers can read it. In the
+/// one that Redis 7.0 can read, the last active time of a consumer is the time when it was last seen. A version without
+/// active times gets none.
 fn number_of(stream: StreamRef<'_>, version: u16) -> u8 {
+    if version >= rdb::VERSION_8_8 && stream.groups().any(|(_, group)| group.disowned_count() > 0) {
+        return kind::STREAM_LISTPACKS_5;
+    }
+    if version >= rdb::VERSION_8_6 && stream.producers().is_some() {
+        return kind::STREAM_LISTPACKS_4;
+    }
     let mut consumers = stream.groups().flat_map(|(_, group)| group.consumers());
     let is_plain = version < rdb::VERSION_7_2 || consumers.all(|consumer| consumer.active == consumer.seen);
     if is_plain { kind::STREAM_LISTPACKS_2 } else { kind::STREAM_LISTPACKS_3 }
@@ -140,14 +171,15 @@ fn end(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: ValueOptio
             out.extend_from_slice(&pending.delivery_time().to_le_bytes());
             write_length(out, pending.count as usize);
         }
-        let disowned: Vec<StreamId> = group.disowned().map(|(id, _)| id).collect();
+        let mut disowned: Vec<StreamId> = group.disowned().map(|(id, _)| id).collect();
+        let apart = if of == kind::STREAM_LISTPACKS_5 { std::mem::take(&mut disowned) } else { Vec::new() };
         let is_added = !disowned.is_empty() && group.find_consumer(NOBODY).is_none();
         write_length(out, group.consumer_count() + usize::from(is_added));
         let mut write =
             |name: &[u8], [seen, active]: [i64; 2], own: &mut dyn Iterator<Item = StreamId>, count: usize| {
                 write_string(out, name, options.compression);
                 out.extend_from_slice(&seen.to_le_bytes());
-                if of == kind::STREAM_LISTPACKS_3 {
+                if has_active_times(of) {
                     out.extend_from_slice(&active.to_le_bytes());
                 }
                 write_length(out, count);
@@ -161,7 +193,40 @@ fn end(out: &mut MarkedBytes, of: u8, stream: StreamRef<'_>, options: ValueOptio
             let mut own = consumer.pending.keys().chain(more).copied();
             write(&consumer.name, [consumer.seen, consumer.active], &mut own, consumer.pending.len() + more.len());
         }
+        if of == kind::STREAM_LISTPACKS_5 {
+            write_length(out, apart.len());
+            apart.iter().for_each(|id| out.extend_from_slice(&id.to_bytes()));
+        }
     }
+    if has_producers(of) {
+        write_producers(out, stream.producers(), options);
+    }
+}
+
+/// Returns true if a form has the active times of consumers.
+fn has_active_times(of: u8) -> bool {
+    of >= kind::STREAM_LISTPACKS_3
+}
+
+/// Returns true if a form has the producers.
+pub(super) fn has_producers(of: u8) -> bool {
+    matches!(of, kind::STREAM_LISTPACKS_4 | kind::STREAM_LISTPACKS_5)
+}
+
+/// Appends the producers with their limits and totals; those of a new stream of Redis if there are none.
+fn write_producers(out: &mut MarkedBytes, producers: Option<&Producers>, options: ValueOptions) {
+    let Remembrance { duration_s, max_size } = producers.map_or(Remembrance::DEFAULT, Producers::limits);
+    let (count, (added, duplicates)) = producers.map_or_else(Default::default, |of| (of.counts().0, of.totals()));
+    [duration_s as usize, max_size, count].into_iter().for_each(|number| write_length(out, number));
+    for (producer, count, entries) in producers.iter().flat_map(|producers| producers.iter()) {
+        write_string(out, producer, options.compression);
+        write_length(out, count);
+        entries.for_each(|(name, id)| {
+            write_string(out, name, options.compression);
+            write_id(out, id);
+        });
+    }
+    [added, duplicates].into_iter().for_each(|total| write_length(out, total as usize));
 }
 
 fn write_id(out: &mut Vec<u8>, id: StreamId) {
@@ -197,7 +262,27 @@ fn read(of: u8, reader: &mut Reader<'_>, target: ValueTarget<'_>, options: Value
             return None;
         }
     }
+    if has_producers(of) {
+        *stream.producers_mut() = read_producers(reader, options)?.map(Box::new);
+    }
     Some(Entry::stream(target.key, stream, target.deadline))
+}
+
+/// Reads the producers; the inner `None` for those of a new stream, which Redis writes for every stream.
+fn read_producers(reader: &mut Reader<'_>, options: ValueOptions) -> Option<Option<Producers>> {
+    let limits = Remembrance::new(reader.length()?, reader.length()?)?;
+    let mut producers = Producers::new(limits);
+    for _ in 0..reader.length()? {
+        let producer = reader.string(options.len_max)?;
+        for _ in 0..reader.length()? {
+            let name = reader.string(options.len_max)?;
+            let id = read_id(reader)?;
+            producers.restore(&producer, &name, id).then_some(())?;
+        }
+    }
+    producers.set_totals(reader.length()?, reader.length()?).then_some(())?;
+    let is_new = limits == Remembrance::DEFAULT && producers.counts().1 == 0 && producers.totals() == (0, 0);
+    Some((!is_new).then_some(producers))
 }
 
 /// Reads the chunks; returns the largest ID of an entry.
@@ -246,36 +331,42 @@ fn read_group(of: u8, reader: &mut Reader<'_>, stream: &BigStream, options: Valu
     for _ in 0..reader.length()? {
         let name = reader.string(options.len_max)?;
         let seen = i64::from_le_bytes(reader.array()?);
-        let active = match of {
-            kind::STREAM_LISTPACKS_3 => i64::from_le_bytes(reader.array()?),
-            _ => seen,
-        };
+        let active = if has_active_times(of) { i64::from_le_bytes(reader.array()?) } else { seen };
         let (number, is_new) = group.create_consumer(&name, seen);
         if !is_new {
             return None;
         }
         group.consumer_mut(number).active = active;
-        read_pending(reader, &mut group, number, &mut pending)?;
+        let is_nobody = of != kind::STREAM_LISTPACKS_5 && *name == *NOBODY;
+        read_pending(reader, &mut group, (number, is_nobody), &mut pending)?;
         let consumer = group.consumer(number);
-        if *consumer.name == *NOBODY && consumer.seen == 0 && consumer.pending.is_empty() {
+        if is_nobody && consumer.seen == 0 && consumer.pending.is_empty() {
             group.delete_consumer(NOBODY);
+        }
+    }
+    if of == kind::STREAM_LISTPACKS_5 {
+        for _ in 0..reader.length()? {
+            let id = StreamId::from_bytes(reader.array()?);
+            let (_, count) = pending.remove(&id)?;
+            group.disown(id, count);
         }
     }
     // Every entry is pending for a consumer, if only for nobody.
     pending.is_empty().then_some(group)
 }
 
-/// Reads the pending entries of a consumer, each of which is among the pending entries of the group.
+/// Reads the pending entries of a consumer, each of which is among the pending entries of the group. Those of
+/// [`NOBODY`] may be without a consumer.
 fn read_pending(
     reader: &mut Reader<'_>,
     group: &mut ConsumerGroup,
-    consumer: ConsumerNumber,
+    (consumer, is_nobody): (ConsumerNumber, bool),
     pending: &mut std::collections::BTreeMap<StreamId, (i64, u64)>,
 ) -> Option<()> {
     for _ in 0..reader.length()? {
         let id = StreamId::from_bytes(reader.array()?);
         let (time, count) = pending.remove(&id)?;
-        if time == 0 && *group.consumer(consumer).name == *NOBODY {
+        if time == 0 && is_nobody {
             group.disown(id, count);
         } else {
             group.assign(id, PendingEntry { time, count, consumer: Some(consumer) });

@@ -7,6 +7,7 @@ mod import;
 mod lists;
 mod moves;
 mod nack;
+mod payloads;
 mod polygon;
 mod producers;
 mod reading;

@@ -16,7 +16,7 @@ use crate::rdb::{self, Compression, PayloadError};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
-use crate::store::{Classes, Event, Lookup, Origin, Str, WrongType, usage};
+use crate::store::{Classes, Event, Lookup, Origin, SideRecord, Str, WrongType, usage};
 use crate::types::payload::{self, ValueTarget};
 
 const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
@@ -178,11 +178,16 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
             }
         }
         Some(deadline) => {
+            let logged = logged(call, &entry, payload);
             call.view.put(key, entry, RESTORE);
             let (deadline, mut number) = (deadline.map(|deadline| call.logged_deadline(deadline)), itoa::Buffer::new());
             let ms = number.format(deadline.as_ref().map_or(0, |deadline| deadline.ms)).as_bytes();
+            let (payload, beside) = (logged.as_ref().map_or(payload, |(payload, _)| payload), logged.as_ref());
             let args: [&[u8]; 6] = [b"RESTORE", key.bytes, ms, payload, b"REPLACE", b"ABSTTL"];
             call.log(&args[..deadline.map_or(6, |deadline| deadline.choose(6, 5))]);
+            if let Some((_, Some(text))) = beside {
+                call.log(&[b"PING", &SideRecord::Producers { key: key.bytes, text }.word()]);
+            }
         }
     }
     let rule = call.namespace.store.memory_account().rule();
@@ -196,6 +201,14 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Returns the value as the log has it, and what it has beside that, unless the payload itself is logged: one of a
+/// version that replicas may be too old for is not.
+fn logged(call: &Call<'_>, entry: &Entry, payload: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let is_new = rdb::version_of(payload).is_some_and(|version| version > rdb::VERSION_7_4);
+    let options = payload::ValueOptions { len_max: usize::MAX, ..options(call) };
+    (is_new && call.namespace.store.is_logged()).then(|| payload::dump_for_log(entry, options))
+}
+
 /// Logs that a value is damaged, in Redis' words.
 fn log_damage(error: PayloadError, key: &[u8], payload: &[u8]) {
     if let (PayloadError::Format, Some(kind)) = (error, payload.first()) {
@@ -205,8 +218,18 @@ fn log_damage(error: PayloadError, key: &[u8], payload: &[u8]) {
 }
 
 fn refusal(error: PayloadError) -> Error {
-    Error::other(match error {
-        PayloadError::Footer => "DUMP payload version or checksum are wrong",
-        PayloadError::Format => "Bad data format",
-    })
+    match error {
+        PayloadError::Footer => Error::other("DUMP payload version or checksum are wrong"),
+        PayloadError::Format => Error::other("Bad data format"),
+        PayloadError::Type(kind) => {
+            let name = rdb::kind::unsupported(kind).unwrap_or("unknown");
+            Error::other(format!("Bad data format: a value of type {kind} ({name}), which is not supported"))
+        }
+        PayloadError::KeyMeta(class) => {
+            let class = class.escape_ascii();
+            Error::other(format!(
+                "Bad data format: key metadata of modules, of the class \"{class}\", which is not supported"
+            ))
+        }
+    }
 }

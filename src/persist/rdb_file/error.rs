@@ -39,14 +39,16 @@ pub(crate) enum FileDefect {
     },
     /// The number stands for no type and no record.
     Type(u8),
+    /// The number stands for a type that is known, by a name, but not supported.
+    Unsupported(u8, &'static str),
     /// A key of a module, or other data of one.
     Module(String),
     /// A library of a release candidate.
     OldLibrary,
     /// The state of a cluster that was moving slots.
     SlotImport,
-    /// Metadata of modules about a key.
-    KeyMeta,
+    /// Metadata of modules about a key, of a class that may not be ignored.
+    KeyMeta([u8; 4]),
     /// The checksum at the end is not that of the content.
     Checksum {
         /// The checksum in the file.
@@ -80,10 +82,16 @@ impl fmt::Display for FileDefect {
                 write!(f, "Malformed value of type {kind} for the key \"{}{dots}\"", shown.escape_ascii())
             }
             FileDefect::Type(number) => write!(f, "Unknown type or opcode {number}"),
+            FileDefect::Unsupported(number, name) => {
+                write!(f, "A value of type {number} ({name}), which is not supported,")
+            }
             FileDefect::Module(name) => write!(f, "Data of the module \"{name}\", which is not supported,"),
             FileDefect::OldLibrary => f.write_str("Pre-GA function format, which is not supported,"),
             FileDefect::SlotImport => f.write_str("An unfinished import of cluster slots, which is not supported,"),
-            FileDefect::KeyMeta => f.write_str("Key metadata of modules, which are not supported,"),
+            FileDefect::KeyMeta(class) => {
+                let class = class.escape_ascii();
+                write!(f, "Key metadata of modules, of the class \"{class}\", which is not supported,")
+            }
             FileDefect::Checksum { expected, computed } => {
                 write!(f, "Wrong RDB checksum: CRC error (expected {expected:016x}, computed {computed:016x})")
             }

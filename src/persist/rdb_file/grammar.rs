@@ -8,8 +8,9 @@ use crate::rdb::module::part;
 use crate::rdb::shape::PayloadPart;
 use crate::rdb::{Reader, checksum, kind};
 use crate::types;
+use crate::types::hash_template::HashTemplates;
 
-use PayloadPart::{Bytes, Length, ModuleValue, Repeat, Str, TextScore};
+use PayloadPart::{Bytes, Length, ModuleValue, Repeat, Str, TemplateValues, TextScore};
 
 /// The length from which a [`TextScore`] has no text.
 const SCORE_WITHOUT_TEXT: u8 = 253;
@@ -18,7 +19,9 @@ const SCORE_WITHOUT_TEXT: u8 = 253;
 fn value_shape(number: u8, family: Family) -> Option<&'static [PayloadPart]> {
     match (number, family) {
         (kind::HASH_VALKEY, Family::Valkey) => Some(&[Repeat(&[Str, Str, Bytes(8)])]),
-        (kind::HASH_METADATA | kind::HASH_LISTPACK_EX, Family::Valkey) => None,
+        (kind::HASH_METADATA.., Family::Valkey) => None,
+        (kind::HASH_TEMPLATE_LISTPACK_REF, _) => Some(&[Str]),
+        (kind::HASH_TEMPLATE_ARRAY_REF, _) => Some(&[TemplateValues]),
         (kind::MODULE_2, _) => Some(&[Length, ModuleValue]),
         _ => types::spec_of_number(number).map(|(_, number)| number.parts),
     }
@@ -27,6 +30,8 @@ fn value_shape(number: u8, family: Family) -> Option<&'static [PayloadPart]> {
 /// Returns the parts of a record other than a key after its first byte; `None` for an unknown record.
 fn shape_of(first: u8) -> Option<&'static [PayloadPart]> {
     Some(match first {
+        opcode::HASH_TEMPLATE => &[Length, Repeat(&[Str])],
+        opcode::SLOT_IMPORT_OR_KEY_META => &[Repeat(&[Bytes(4), ModuleValue])],
         opcode::SLOT_INFO => &[Length, Length, Length],
         opcode::LIBRARY => &[Str],
         opcode::MODULE_AUX => &[Length, ModuleValue],
@@ -82,8 +87,8 @@ impl Measure {
     }
 
     /// Continues with a longer prefix of the record than before. `left` is the number of bytes of the file behind that
-    /// prefix, [`u64::MAX`] if it is not known.
-    pub(super) fn advance(&mut self, record: &[u8], left: u64) -> Extent {
+    /// prefix, [`u64::MAX`] if it is not known; `templates` are those that precede the record.
+    pub(super) fn advance(&mut self, record: &[u8], left: u64, templates: &HashTemplates) -> Extent {
         let mut reader = Reader::new(record.get(self.len..).unwrap_or_default());
         while let Some(level) = self.levels.last_mut() {
             if level.left == 0 {
@@ -95,7 +100,7 @@ impl Measure {
                 continue;
             };
             let before = reader.clone();
-            match skip(token, &mut reader) {
+            match skip(token, &mut reader, templates) {
                 None if reader.missing() > 0 => return Extent::Missing(reader.missing() as u64),
                 None => return Extent::Malformed,
                 Some(inner) => {
@@ -122,7 +127,7 @@ fn beyond(level: &Level, within: u64) -> Option<u64> {
 }
 
 /// Skips a part; returns the level that it begins, if any.
-fn skip(token: PayloadPart, reader: &mut Reader<'_>) -> Option<Option<Level>> {
+fn skip(token: PayloadPart, reader: &mut Reader<'_>, templates: &HashTemplates) -> Option<Option<Level>> {
     let parts: &'static [PayloadPart] = match token {
         Str => return reader.skip_string().map(|()| None),
         Length => return reader.length().map(|_| None),
@@ -135,6 +140,10 @@ fn skip(token: PayloadPart, reader: &mut Reader<'_>) -> Option<Option<Level>> {
         Repeat(parts) => {
             let left = reader.length()?;
             return Some(Some(Level { parts, next: 0, left }));
+        }
+        TemplateValues => {
+            let left = templates.count(reader.length()?)?;
+            return Some(Some(Level { parts: &[Str], next: 0, left }));
         }
         ModuleValue => match reader.length()? {
             part::END => return Some(None),

@@ -30,10 +30,9 @@ use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
 use crate::time::clock::Deadline;
 use crate::types;
+use crate::types::hash_template::{HashTemplate, HashTemplates};
 use crate::types::payload::{self, ValueOptions, ValueTarget};
 
-/// The newest version of Redis whose files are read, as far as they contain only records of older versions.
-const REDIS_MAX: u16 = VERSION_MAX + 1;
 /// The versions of Valkey whose files are read.
 const VALKEY: std::ops::RangeInclusive<u16> = 80..=81;
 
@@ -99,6 +98,7 @@ enum Piece {
     Fence(i64),
     Lock(Box<[u8]>),
     Producers(Box<[u8]>),
+    Template(HashTemplate),
     Key(Entry),
     Nothing,
     /// The end, with the checksum that follows it; 0 without.
@@ -121,6 +121,7 @@ pub(crate) struct FileReader<'a, R> {
     family: Family,
     version: u16,
     ahead: Ahead,
+    templates: HashTemplates,
 }
 
 impl<'a, R: Read> FileReader<'a, R> {
@@ -131,7 +132,14 @@ impl<'a, R: Read> FileReader<'a, R> {
     pub(crate) fn new(source: R, len: Option<u64>, options: ReadOptions<'a>) -> Result<Self, FileError> {
         let mut buffer = Buffer::new(source, len, options.checks);
         let (family, version) = read_header(&mut buffer).map_err(|reason| FileError { offset: 0, reason })?;
-        Ok(FileReader { buffer, options, family, version, ahead: Ahead::default() })
+        Ok(FileReader {
+            buffer,
+            options,
+            family,
+            version,
+            ahead: Ahead::default(),
+            templates: HashTemplates::default(),
+        })
     }
 
     pub(crate) fn version(&self) -> u16 {
@@ -190,7 +198,7 @@ impl<'a, R: Read> FileReader<'a, R> {
         let Some(mut measure) = measure else { return self.buffer.fill(missing) };
         self.buffer.fill(missing)?;
         loop {
-            match measure.advance(self.buffer.unread(), self.buffer.left()) {
+            match measure.advance(self.buffer.unread(), self.buffer.left(), &self.templates) {
                 Extent::Missing(missing) => self.buffer.fill(missing)?,
                 Extent::Whole(_) | Extent::Malformed => return Ok(()),
             }
@@ -209,11 +217,20 @@ impl<'a, R: Read> FileReader<'a, R> {
         }
         match first {
             opcode::LIBRARY_BEFORE_RELEASE => return Err(FileDefect::OldLibrary),
+            opcode::SLOT_IMPORT_OR_KEY_META if self.family == Family::Valkey => return Err(FileDefect::SlotImport),
             opcode::SLOT_IMPORT_OR_KEY_META => {
-                return Err(if self.family == Family::Valkey { FileDefect::SlotImport } else { FileDefect::KeyMeta });
+                return match module::skip_key_meta(reader) {
+                    Ok(()) => Ok(Piece::Nothing),
+                    Err(Some(class)) => Err(FileDefect::KeyMeta(class)),
+                    Err(None) => Err(FileDefect::Record(first)),
+                };
             }
+            opcode::HASH_TEMPLATE if self.family == Family::Redis => {}
             opcode::SLOT_INFO..=opcode::END => {}
-            _ => return Err(FileDefect::Type(first)),
+            _ => {
+                let name = kind::unsupported(first).filter(|_| self.family == Family::Redis);
+                return Err(name.map_or(FileDefect::Type(first), |name| FileDefect::Unsupported(first, name)));
+            }
         }
         let has_checksum = self.version >= CHECKSUMS_SINCE;
         parse_other(first, has_checksum, reader).ok_or(FileDefect::Record(first))
@@ -228,6 +245,9 @@ impl<'a, R: Read> FileReader<'a, R> {
         let mut again = reader.clone();
         let entry = match of {
             kind::HASH_VALKEY => payload::read_hash_of_valkey(reader, target, options),
+            kind::HASH_TEMPLATE_LISTPACK_REF | kind::HASH_TEMPLATE_ARRAY_REF => {
+                self.templates.read(of, reader, target, options)
+            }
             _ => payload::read(of, reader, target, options).ok(),
         };
         match entry {
@@ -255,6 +275,11 @@ impl<'a, R: Read> FileReader<'a, R> {
                     types::adopt_beside_value(&mut entry, &text);
                 }
                 return Ok(Some(FileItem::Entry { entry, usage, fence, lock }));
+            }
+            Piece::Template(template) => {
+                if !self.templates.add(template) {
+                    return Err(FileDefect::Record(opcode::HASH_TEMPLATE));
+                }
             }
             Piece::End(expected) => return self.end(expected).map(Some),
             Piece::ExpiresMs(ms) => self.ahead.deadline = (ms != NEVER_MS).then(|| Deadline::at_wall_ms(ms)),
@@ -301,7 +326,7 @@ fn read_header(buffer: &mut Buffer<impl Read>) -> Result<(Family, u16), FileDefe
     }
     let version = digits.iter().fold(0, |version, digit| 10 * version + u16::from(digit - b'0'));
     let is_known = match family {
-        Family::Redis => (1..=REDIS_MAX).contains(&version),
+        Family::Redis => (1..=VERSION_MAX).contains(&version),
         Family::Valkey => VALKEY.contains(&version),
     };
     if !is_known {
@@ -346,6 +371,7 @@ fn parse_other(of: u8, has_checksum: bool, reader: &mut Reader<'_>) -> Option<Pi
         opcode::SELECT => Piece::Item(FileItem::Select(reader.length()?)),
         opcode::RESIZE => Piece::Item(FileItem::Resize { keys: reader.length()?, with_ttl: reader.length()? }),
         opcode::LIBRARY => Piece::Item(FileItem::Library(reader.string(usize::MAX)?.into())),
+        opcode::HASH_TEMPLATE => Piece::Template(HashTemplate::read(reader)?),
         opcode::SLOT_INFO => {
             (0..3).try_for_each(|_| reader.length().map(drop))?;
             Piece::Nothing

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::memory::marked::MarkedBytes;
-use crate::rdb::{VERSION, VERSION_7_2, VERSION_7_4, checksum, compressed, kind};
+use crate::rdb::{VERSION, VERSION_7_2, VERSION_7_4, VERSION_8_6, VERSION_8_8, checksum, compressed, kind};
 use crate::store::Hasher;
 use crate::store::entry::Entry;
 use crate::store::limits::{PackedLimit, ValueLimits};
@@ -125,8 +125,8 @@ fn file_of(version: u16, records: &[u8]) -> Vec<u8> {
 /// Builds a file that has a record of each kind and each type, and is as short as possible.
 fn file_of_everything(compresses: bool) -> Vec<u8> {
     let (hasher, mut file) = (Hasher::new(), MarkedBytes::default());
-    let write = FileOptions { version: VERSION_7_4, compresses };
-    header(&mut file, VERSION_7_4);
+    let write = FileOptions { version: VERSION_8_8, compresses };
+    header(&mut file, VERSION_8_8);
     aux(&mut file, b"redis-ver", b"7.0.15");
     aux(&mut file, b"ctime", b"1700000000");
     library(&mut file, b"#!lua name=lib\nredis.register_function('f', function() return 1 end)", write);
@@ -207,13 +207,18 @@ fn an_entry_asks_for_the_lowest_version_that_has_its_type() {
     let timed = SampleValue::Hash(vec![(b"a".to_vec(), b"1".to_vec(), Some(9)), (b"b".to_vec(), b"2".to_vec(), None)]);
     let timed_big = SampleValue::Hash((0..9).map(|at| (vec![b'a' + at], vec![at], Some(9))).collect());
     let words = SampleValue::Set(vec![b"a".to_vec(), b"b".to_vec()]);
-    let (used, same) = (SampleValue::Stream { count: 3, active: 7 }, SampleValue::Stream { count: 3, active: 5 });
+    let [used, same] = [7, 5].map(|active| SampleValue::Stream { count: 3, active, is_new: false });
+    let [new, named] = [3, 0].map(|count| SampleValue::Stream { count, active: 5, is_new: true });
     assert_eq!(needed(&timed, packed, VERSION), (VERSION_7_4, kind::HASH_LISTPACK_EX));
     assert_eq!(needed(&timed_big, big, VERSION), (VERSION_7_4, kind::HASH_METADATA));
     assert_eq!(needed(&words, packed, VERSION_7_4), (VERSION, kind::SET));
     assert_eq!(needed(&used, packed, VERSION), (VERSION, kind::STREAM_LISTPACKS_2));
     assert_eq!(needed(&used, packed, VERSION_7_2), (VERSION_7_2, kind::STREAM_LISTPACKS_3));
-    assert_eq!(needed(&same, packed, VERSION_7_4), (VERSION, kind::STREAM_LISTPACKS_2));
+    assert_eq!(needed(&same, packed, VERSION_8_8), (VERSION, kind::STREAM_LISTPACKS_2));
+    assert_eq!(needed(&new, packed, VERSION_8_8), (VERSION_8_8, kind::STREAM_LISTPACKS_5));
+    assert_eq!(needed(&new, packed, VERSION_8_6), (VERSION_8_6, kind::STREAM_LISTPACKS_4));
+    assert_eq!(needed(&named, packed, VERSION_8_8), (VERSION_8_6, kind::STREAM_LISTPACKS_4));
+    assert_eq!(needed(&new, packed, VERSION_7_4), (VERSION, opcode::AUX), "the producers are before the key");
 }
 
 #[test]
@@ -272,13 +277,14 @@ proptest! {
             any::<u8>().prop_map(Usage::Frequency),
         ]),
         fence in prop_oneof![Just(0), any::<i64>()],
-        (writes_low, reads_low, compresses) in any::<(bool, bool, bool)>(),
+        (writes_low, reads_low, compresses, is_new) in any::<(bool, bool, bool, bool)>(),
         size in prop_oneof![1..50_usize, Just(usize::MAX)],
     ) {
         let limits = |is_low| if is_low { low_limits() } else { ValueLimits::default() };
         let (hasher, mut file, mut expected, mut version) = (Hasher::new(), MarkedBytes::default(), Vec::new(), VERSION);
-        header(&mut file, VERSION_7_4);
-        let write = FileOptions { version: VERSION_7_4, compresses };
+        let highest = if is_new { VERSION_8_8 } else { VERSION_7_4 };
+        header(&mut file, highest);
+        let write = FileOptions { version: highest, compresses };
         let meta = KeyMeta { expires_ms: ms, usage, fence, lock: None };
         for (key, sample) in &keys {
             let built = sample.entry(key, limits(writes_low), &hasher);
@@ -287,7 +293,7 @@ proptest! {
         }
         expected.push(Seen::End(true));
         let file = seal(file);
-        prop_assert!(version <= VERSION_7_4);
+        prop_assert!(version <= highest);
         let (seen, error) = read_all(Pieces(&file, size), None, options(&hasher, limits(reads_low)));
         prop_assert!(error.is_none());
         prop_assert_eq!(seen, expected);

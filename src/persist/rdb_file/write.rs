@@ -112,7 +112,8 @@ fn begin_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>, options:
     if let Some(text) = meta.lock {
         aux(out, LOCK, text);
     }
-    if let Some(text) = types::beside_value(entry) {
+    let kind = payload::kind_of(entry, options.version);
+    if let Some(text) = types::beside_value(entry, kind) {
         aux(out, PRODUCERS, &text);
     }
     if let Some(ms) = meta.expires_ms {
@@ -127,7 +128,6 @@ fn begin_entry(out: &mut MarkedBytes, entry: &Entry, meta: KeyMeta<'_>, options:
         Some(Usage::Frequency(count)) => out.extend_from_slice(&[opcode::FREQUENCY, count]),
         None => {}
     }
-    let kind = payload::kind_of(entry, options.version);
     out.push(kind);
     write_string(out, entry.key(), options.compression());
     kind

@@ -1,5 +1,7 @@
 //! The stream that replicas get after the snapshot.
 
+use keylatch::internals::resp::Frame;
+
 use super::parties::{Primary, RawReplica};
 use super::snapshots::fill;
 use crate::differential::random::Random;
@@ -99,6 +101,11 @@ fn a_redis_server_has_what_commands_that_it_does_not_know_have_written() {
         client.call("XADD stream IDMPAUTO p MAXLEN 5 * g w");
         client.call("XCFGSET stream IDMP-MAXSIZE 9");
     }
+    client.expect(&[("XADD recorded 1-1 f v", "$3 1-1"), ("XIDMPRECORD recorded p n 1-1", "+OK")]);
+    client.expect(&[("XGROUP CREATE recorded g $", "+OK"), ("XNACK recorded g FAIL IDS 1 1-1 FORCE", ":1")]);
+    let Frame::Bulk(dump) = client.frame(&["DUMP", "recorded"]) else { panic!("no dump") };
+    assert_eq!((dump[0], dump[dump.len() - 10]), (27, 14), "type and version");
+    assert_eq!(client.call_args(&[&b"RESTORE"[..], b"restored", b"0", &dump]), "+OK");
     #[cfg(feature = "lua")]
     client.expect(&[("EVAL return(redis.call('zunionstore',KEYS[1],1,KEYS[2],'AGGREGATE','COUNT')) 2 s many", ":500")]);
     primary.assert_same(&replica);

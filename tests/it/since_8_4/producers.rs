@@ -1,10 +1,10 @@
-//! Producers that name their entries: IDMP and IDMPAUTO of XADD, and XCFGSET.
+//! Producers that name their entries: IDMP and IDMPAUTO of XADD, XCFGSET and XIDMPRECORD.
 
 use keylatch::internals::resp::Frame;
 
 use super::SYNTAX;
 use crate::files::{dir, start_in};
-use crate::harness::{Client, TestServer, wait_until};
+use crate::harness::{Client, TestServer, encode, wait_until};
 
 fn len(client: &mut Client) -> i64 {
     client.int("XLEN s")
@@ -118,7 +118,7 @@ fn wrong_names_of_producers_and_entries_are_refused() {
 }
 
 #[test]
-fn what_a_stream_recognizes_outlives_a_copy_and_a_restart_but_not_a_dump() {
+fn what_a_stream_recognizes_outlives_a_copy_a_restart_and_a_dump() {
     for (aof, preamble) in [("no", "yes"), ("yes", "yes"), ("yes", "no")] {
         let dir = dir();
         let settings = [("appendonly", aof), ("aof-use-rdb-preamble", preamble), ("stream-idmp-duration", "86400")];
@@ -146,9 +146,14 @@ fn what_a_stream_recognizes_outlives_a_copy_and_a_restart_but_not_a_dump() {
             assert_eq!(again, first, "{key} {aof} {preamble}");
         }
         assert_eq!(client.call("XADD s IDMP p late * f v"), third, "{aof} {preamble}");
-        let Frame::Bulk(dump) = client.frame(&["DUMP", "s"]) else { panic!("no dump") };
-        client.call_args(&[&b"RESTORE"[..], b"restored", b"0", &dump]);
-        assert!(client.call("XINFO STREAM restored").starts_with("*20 "));
+        for key in ["s", "copy", "empty"] {
+            let Frame::Bulk(dump) = client.frame(&["DUMP", key]) else { panic!("no dump") };
+            assert_eq!(dump[dump.len() - 10], 13, "the version that Redis 8.6 reads");
+            assert_eq!(client.call_args(&[&b"RESTORE"[..], b"restored", b"0", &dump, b"REPLACE"]), "+OK");
+            let infos = [key, "restored"].map(|key| client.call(&format!("XINFO STREAM {key}")));
+            assert_eq!(infos[0], infos[1], "{key}");
+            assert_eq!(client.frame(&["DUMP", "restored"]), Frame::Bulk(dump));
+        }
     }
 }
 
@@ -160,9 +165,86 @@ fn a_replica_recognizes_what_its_primary_does() {
     other.call(&format!("REPLICAOF 127.0.0.1 {}", primary.addr().port()));
     wait_until(|| other.info("master_link_status") == "up");
     let second = client.call("XADD s IDMP p n2 * f v");
-    client.expect(&[("XADD t 1-1 f v", "$3 1-1"), ("XCFGSET t IDMP-MAXSIZE 7", "+OK"), ("WAIT 1 0", ":1")]);
+    client.expect(&[("XADD t 1-1 f v", "$3 1-1"), ("XCFGSET t IDMP-MAXSIZE 7", "+OK")]);
+    let Frame::Bulk(dump) = client.frame(&["DUMP", "s"]) else { panic!("no dump") };
+    assert_eq!(client.call_args(&[&b"RESTORE"[..], b"restored", b"0", &dump]), "+OK");
+    let (_, id) = second.split_once(' ').expect("a string");
+    client.expect(&[(&format!("XIDMPRECORD s q recorded {id}"), "+OK"), ("WAIT 1 0", ":1")]);
     assert!(other.call("XINFO STREAM t").contains("idmp-maxsize :7"));
     other.expect(&[("REPLICAOF NO ONE", "+OK")]);
     assert_eq!(other.call("XADD s IDMP p n1 * f v"), first);
     assert_eq!(other.call("XADD s IDMP p n2 * f v"), second);
+    assert_eq!(other.call("XADD s IDMP q recorded * f v"), second);
+    assert_eq!(other.call("XADD restored IDMP p n2 * f v"), second);
+}
+
+#[test]
+fn what_a_stream_recognizes_is_recorded_from_files_of_redis_and_at_replicas() {
+    let dir = dir();
+    let parts = dir.path().join("appendonlydir");
+    std::fs::create_dir(&parts).expect("a folder");
+    let manifest = "file appendonly.aof.1.incr.aof seq 1 type i\n";
+    std::fs::write(parts.join("appendonly.aof.manifest"), manifest).expect("a file");
+    let requests = ["XADD s 9999999999999-1 f v", "XADD s 9999999999999-2 f v", "XCFGSET s IDMP-DURATION 300"];
+    let requests = requests.iter().chain(&["XIDMPRECORD s p n 9999999999999-1", "XIDMPRECORD s q n 9999999999999-2"]);
+    let log: Vec<u8> = requests.flat_map(|request| encode(&request.split(' ').collect::<Vec<_>>())).collect();
+    std::fs::write(parts.join("appendonly.aof.1.incr.aof"), log).expect("a file");
+    let server = start_in(dir.path(), &[("appendonly", "yes")]);
+    let mut client = server.client();
+    client
+        .expect(&[("XADD s IDMP p n * f v", "$15 9999999999999-1"), ("XADD s IDMP q n * f v", "$15 9999999999999-2")]);
+    let info = client.call("XINFO STREAM s");
+    assert!(
+        info.contains("idmp-duration :300 $12 idmp-maxsize :100 $12 pids-tracked :2 $12 iids-tracked :2"),
+        "{info}"
+    );
+    client.expect(&[("MULTI", "+OK"), ("XIDMPRECORD s p m 9999999999999-2", "+QUEUED"), ("EXEC", "*1 +OK")]);
+    #[cfg(feature = "lua")]
+    client.expect(&[("EVAL return(redis.call('xidmprecord',KEYS[1],'p','l','9999999999999-2')) 1 s", "+OK")]);
+    server.end();
+    let server = start_in(dir.path(), &[("appendonly", "yes")]);
+    server.client().expect(&[("XADD s IDMP p m * f v", "$15 9999999999999-2")]);
+}
+
+#[test]
+fn an_entry_is_recorded_once_and_wrong_records_are_refused() {
+    let server = TestServer::start_with(&[("notify-keyspace-events", "KEA")]);
+    let (mut client, mut three) = (server.client(), server.client3());
+    let first = client.call("XADD s * f v");
+    let (_, id) = first.split_once(' ').expect("a string");
+    let second = client.call("XADD s * g w");
+    let (_, other) = second.split_once(' ').expect("a string");
+    client.call("SET t v");
+    let mut listener = server.client();
+    listener.expect(&[("PSUBSCRIBE *", "*3 $10 psubscribe $1 * :1")]);
+    client.expect(&[
+        (&format!("XIDMPRECORD s p n {id}"), "+OK"),
+        (&format!("xidmprecord s p n {id}"), "+OK"),
+        (&format!("XIDMPRECORD s p n {other}"), "-ERR IID already exists for this producer with a different stream ID"),
+        (&format!("XIDMPRECORD s q n {other}"), "+OK"),
+        ("XADD s IDMP p n * f v", &first),
+        ("XIDMPRECORD s p n 1-1", "-ERR No such message in stream"),
+        ("XIDMPRECORD s p n x", "-ERR Invalid stream ID specified as stream command argument"),
+        ("XIDMPRECORD missing p n 1-1", "-ERR no such key"),
+        ("XIDMPRECORD t p n 1-1", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("XIDMPRECORD s p n", "-ERR wrong number of arguments for 'xidmprecord' command"),
+        ("XIDMPRECORD s p n 1-1 2-2", "-ERR wrong number of arguments for 'xidmprecord' command"),
+        ("PUBLISH end x", ":1"),
+    ]);
+    assert_eq!(client.call_args(&["XIDMPRECORD", "s", "", "n", id]), "-ERR producer ID must be non-empty");
+    assert_eq!(client.call_args(&["XIDMPRECORD", "s", "p", "", id]), "-ERR idempotent ID must be non-empty");
+    three.expect(&[(&format!("XIDMPRECORD s p n {id}"), "+OK")]);
+    assert!(listener.reply().contains("$3 end"), "no event");
+    let info = client.call("XINFO STREAM s");
+    assert!(info.contains("pids-tracked :2 $12 iids-tracked :2 $10 iids-added :2 $15 iids-duplicates :1"), "{info}");
+    client.expect(&[
+        ("ACL SETUSER limited on nopass +@all ~other", "+OK"),
+        ("AUTH limited x", "+OK"),
+        (
+            &format!("XIDMPRECORD s p n {id}"),
+            "-NOPERM this user has no permissions to access one of the keys used as arguments",
+        ),
+    ]);
+    server.advance_ms(100_000);
+    three.expect(&[(&format!("XIDMPRECORD s p n {other}"), "+OK")]);
 }

@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::memory::marked::MarkedBytes;
 use crate::persist::rdb_file::grammar::{Extent, Measure};
-use crate::rdb::compressed;
+use crate::rdb::{Reader, VERSION_8_8, compressed};
+use crate::types::hash_template::{HashTemplate, HashTemplates};
 
 /// A source that counts the bytes read from it.
 struct Counted<'a, R>(R, &'a Cell<usize>);
@@ -73,10 +74,15 @@ fn a_wrong_checksum_is_named_and_none_is_not_compared() {
 
 #[test]
 fn a_malformed_record_is_refused_without_reading_on() {
-    let records: [(&[u8], &str); 17] = [
+    let records: [(&[u8], &str); 22] = [
         (b"\x08", "Unknown type or opcode 8"),
-        (b"\x1a", "Unknown type or opcode 26"),
-        (b"\xf2", "Unknown type or opcode 242"),
+        (b"\x22", "Unknown type or opcode 34"),
+        (b"\xf1", "Unknown type or opcode 241"),
+        (b"\xf2\x01\0", "Malformed record with opcode 242"),
+        (b"\xf3\x08", "Malformed record with opcode 243"),
+        (b"\xf3\x01\x01\0\0\0\x07", "Malformed record with opcode 243"),
+        (b"\x1e\x01a\x0b\x0b\0\0\0\x02\0\0\x01\x01\x01\xff", "Malformed value of type 30 for the key \"a\""),
+        (b"\x20\x01a\x01\x01v", "Malformed value of type 32 for the key \"a\""),
         (b"\0\xc4", "Malformed record with opcode 0"),
         (b"\xfa\x01a\xc5", "Malformed record with opcode 250"),
         (b"\xfe\x82", "Malformed record with opcode 254"),
@@ -140,8 +146,9 @@ fn an_error_of_the_source_is_passed_on_and_an_interrupted_read_is_repeated() {
 
 #[test]
 fn a_record_is_measured_the_same_in_any_pieces() {
-    let hasher = Hasher::new();
-    let write = FileOptions { version: VERSION_7_4, compresses: true };
+    let (hasher, mut templates) = (Hasher::new(), HashTemplates::default());
+    assert!(templates.add(HashTemplate::read(&mut Reader::new(b"\x09\x02\x01a\x02bb")).expect("a template")));
+    let write = FileOptions { version: VERSION_8_8, compresses: true };
     let mut records: Vec<Vec<u8>> = Vec::new();
     for sample in samples() {
         for limits in [ValueLimits::default(), low_limits()] {
@@ -152,15 +159,18 @@ fn a_record_is_measured_the_same_in_any_pieces() {
     }
     records.push(b"\xf7\x81\0\0\0\0\0\0\0\x07\x02\x01\x01\x05\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02ab\0".to_vec());
     records.push(b"\x03\x01k\x02\x01a\xfe\x01b\x031.5".to_vec());
+    records.push(b"\xf2\x05\x02\x01a\x02bb".to_vec());
+    records.push(b"\xf3\x02\x01\0\0\0\x02\x05\x05\x01a\0\x01\0\0\0\0".to_vec());
+    records.push(b"\x20\x01k\x09\x01v\xc0\x05".to_vec());
     for record in records {
         let mut measure = Measure::new(record[0], Family::Redis).expect("a known record");
         for len in 1..record.len() {
-            let extent = measure.advance(&record[..len], u64::MAX);
+            let extent = measure.advance(&record[..len], u64::MAX, &templates);
             let Extent::Missing(missing) = extent else { panic!("{extent:?} after {len} bytes of {record:?}") };
             assert!((1..=(record.len() - len) as u64).contains(&missing), "{missing} after {len} bytes of {record:?}");
         }
         let longer = [&record[..], b"more"].concat();
-        assert_eq!(measure.advance(&longer, 0), Extent::Whole(record.len()), "{record:?}");
+        assert_eq!(measure.advance(&longer, 0, &templates), Extent::Whole(record.len()), "{record:?}");
     }
 }
 
@@ -172,7 +182,7 @@ proptest! {
         size in 1..300_usize,
         is_valkey in any::<bool>(),
     ) {
-        let magic = if is_valkey { b"VALKEY080" } else { b"REDIS0012" };
+        let magic = if is_valkey { b"VALKEY080" } else { b"REDIS0015" };
         let file = [magic, &[first][..], &record].concat();
         let hasher = Hasher::new();
         let (whole, error) = read_all(&file[..], Some(file.len() as u64), options(&hasher, ValueLimits::default()));

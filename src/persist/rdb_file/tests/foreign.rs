@@ -19,12 +19,12 @@ fn unknown_files_and_versions_are_refused_by_name() {
     {
         assert_eq!(refusal(file), "Wrong signature at byte 0 of the RDB file");
     }
-    let versions = [("REDIS0000", 0), ("REDIS0014", 14), ("REDIS0080", 80), ("REDIS9999", 9999), ("VALKEY079", 79)];
+    let versions = [("REDIS0000", 0), ("REDIS0016", 16), ("REDIS0080", 80), ("REDIS9999", 9999), ("VALKEY079", 79)];
     for (magic, version) in [&versions[..], &[("VALKEY082", 82), ("VALKEY011", 11)]].concat() {
         let expected = format!("Can't handle RDB format version {version} at byte 0 of the RDB file");
         assert_eq!(refusal(magic.as_bytes()), expected);
     }
-    for version in [5, 6, 9, 10, 11, 12, 13] {
+    for version in [5, 6, 9, 10, 11, 12, 13, 14, 15] {
         assert_eq!(read_file(&file_of(version, b"\0\x01a\x01b")), [seen(b"a", text(b"b")), Seen::End(true)]);
     }
 }
@@ -88,12 +88,80 @@ fn what_cannot_be_loaded_is_refused_by_name() {
         assert_eq!(error.map(|error| error.to_string()).as_deref(), Some(expected));
     }
     assert!(refusal(&file_of(VERSION, b"\xf6\x01a")).starts_with("Pre-GA function format"));
-    assert!(refusal(&file_of(13, b"\xf3\x01a")).starts_with("Key metadata of modules"));
     assert!(refusal(&file_of(13, b"\x16\x01a\0")).starts_with("Unknown type or opcode 22"));
     let valkey = |records: &[u8]| seal([b"VALKEY080", records].concat().into());
     assert!(refusal(&valkey(b"\xf3\x01a")).starts_with("An unfinished import of cluster slots"));
     assert!(refusal(&valkey(b"\x18\x01a")).starts_with("Unknown type or opcode 24"));
     assert!(refusal(&valkey(b"\x17\x01a")).starts_with("Unknown type or opcode 23"));
+    for (first, name) in [
+        (28, "an array of Redis 8.8"),
+        (29, "a hash as in DUMP of Redis 8.10"),
+        (31, "a hash as in DUMP of Redis 8.10"),
+        (33, "a rate limit of Redis 8.8"),
+    ] {
+        let expected = format!("A value of type {first} ({name}), which is not supported, at byte 9 of the RDB file");
+        assert_eq!(refusal(&file_of(15, &[first, 1, b'a', 1, 1, 0])), expected);
+        assert!(refusal(&valkey(&[first, 1, b'a', 1])).starts_with(&format!("Unknown type or opcode {first}")));
+    }
+    assert!(refusal(&valkey(b"\x1a\x01a")).starts_with("Unknown type or opcode 26"));
+    assert!(refusal(&valkey(b"\xf2\x01\x01\x01a")).starts_with("Unknown type or opcode 242"));
+}
+
+#[test]
+fn metadata_of_modules_about_a_key_is_skipped_where_it_may_be() {
+    let class = |ignorable: u8| [3 << 3 | ignorable, 245, 196, 40]; // "KMT1", version 3
+    let value = b"\x02\x40\xff\x05\x04text\x03abcd\x04abcdefgh\0";
+    let records = [&b"\xfd\x01\0\0\0\xf3\x02"[..], &class(1), value, &class(3), b"\0", b"\0\x01a\x01b"].concat();
+    let expected = [Seen::Entry(b"a".to_vec(), text(b"b"), Some(1000), None, 0), Seen::End(true)];
+    let (file, hasher) = (file_of(13, &records), Hasher::new());
+    assert_eq!(read_file(&file), expected);
+    let (found, error) = read_all(Pieces(&file, 1), None, options(&hasher, ValueLimits::default()));
+    assert!(error.is_none() && found == expected);
+    let records = [&b"\xf3\x02"[..], &class(1), value, &class(0), value, b"\0\x01a\x01b"].concat();
+    let expected = "Key metadata of modules, of the class \"KMT1\", which is not supported, at byte 9 of the RDB file";
+    assert_eq!(refusal(&file_of(13, &records)), expected);
+}
+
+#[test]
+fn hashes_that_share_the_names_of_their_fields_are_plain_ones() {
+    let names = b"\xf2\x07\x02\x01a\x02bb\xf2\x40\x80\x01\xc0\x05";
+    let listpack = b"\x1e\x01k\x0f\x0f\0\0\0\x03\0\x07\x01\x82v1\x03\x01\x01\xff";
+    let array = b"\xfd\x01\0\0\0\x20\x01l\x07\x05value\xc0\x09\x20\x01m\x40\x80\x03one";
+    let file = file_of(15, &[&names[..], listpack, b"\xfe\x01", array].concat());
+    let hash = |fields: &[(&str, &str)]| {
+        let line = |(field, value): &(&str, &str)| format!("{:?} {:?} None", field.as_bytes(), value.as_bytes());
+        let mut lines: Vec<Vec<u8>> = fields.iter().map(line).map(String::into_bytes).collect();
+        lines.sort();
+        ("hash", lines)
+    };
+    let expected = [
+        seen(b"k", hash(&[("a", "v1"), ("bb", "1")])),
+        Seen::Select(1),
+        Seen::Entry(b"l".to_vec(), hash(&[("a", "value"), ("bb", "9")]), Some(1000), None, 0),
+        seen(b"m", hash(&[("5", "one")])),
+        Seen::End(true),
+    ];
+    for size in [1, 3, usize::MAX] {
+        let hasher = Hasher::new();
+        let (found, error) = read_all(Pieces(&file, size), None, options(&hasher, ValueLimits::default()));
+        assert!(error.is_none(), "{error:?}");
+        assert_eq!(found, expected);
+    }
+    for (records, expected) in [
+        (&b"\xf2\x07\x01\x01a\xf2\x07\x01\x01a"[..], "Malformed record with opcode 242 at byte 14"),
+        (b"\xf2\x07\x02\x01a\x01a\x20\x01k\x07\x01v\x01v", "Malformed value of type 32 for the key \"k\""),
+        (b"\xf2\x07\x01\x01a\x20\x01k\x08\x01v", "Malformed value of type 32 for the key \"k\""),
+        (
+            b"\xf2\x07\x01\x01a\x1e\x01k\x0d\x0d\0\0\0\x03\0\x07\x01\x01\x01\x01\x01\xff",
+            "Malformed value of type 30 for the key \"k\"",
+        ),
+        (
+            b"\xf2\x07\x01\x01a\x1e\x01k\x0c\x0c\0\0\0\x02\0\x81x\x02\x01\x01\xff",
+            "Malformed value of type 30 for the key \"k\"",
+        ),
+    ] {
+        assert!(refusal(&file_of(15, records)).starts_with(expected), "{}", refusal(&file_of(15, records)));
+    }
 }
 
 #[test]

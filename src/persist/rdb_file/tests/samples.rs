@@ -7,7 +7,9 @@ use crate::rdb::{Compression, kind};
 use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
 use crate::store::value::{DataType, Hash, HashGrowth, Packing, Set, SetRules, SortedSet, StoredElement, Toy, Type};
-use crate::store::{BigStream, ConsumerGroup, Hasher, List, ListBuilder, NodeLimit, PendingEntry, StreamId};
+use crate::store::{
+    BigStream, ConsumerGroup, Hasher, List, ListBuilder, NodeLimit, PendingEntry, Producers, Remembrance, StreamId,
+};
 use crate::types::payload::{self, ValueOptions};
 
 /// A field of a hash: name, value, deadline.
@@ -21,10 +23,12 @@ pub(super) enum SampleValue {
     Set(Vec<Vec<u8>>),
     SortedSet(Vec<(Vec<u8>, f64)>),
     Hash(Vec<Field>),
-    /// A number of entries, and a group with a consumer that was seen at 5 and active at another time.
+    /// A number of entries, and a group with a consumer that was seen at 5 and active at another time; at will, with
+    /// producers and pending entries without a consumer.
     Stream {
         count: u64,
         active: i64,
+        is_new: bool,
     },
 }
 
@@ -63,12 +67,14 @@ impl SampleValue {
                 }
                 entry
             }
-            SampleValue::Stream { count, active } => Entry::stream(key, stream(*count, *active, limits), None),
+            SampleValue::Stream { count, active, is_new } => {
+                Entry::stream(key, stream(*count, *active, *is_new, limits), None)
+            }
         }
     }
 }
 
-fn stream(count: u64, active: i64, limits: ValueLimits) -> BigStream {
+fn stream(count: u64, active: i64, is_new: bool, limits: ValueLimits) -> BigStream {
     let mut stream = BigStream::default();
     for at in 1..=count {
         stream.append(StreamId::new(at, at % 3), &[b"field", b"value", b"n", b"17"], limits.stream);
@@ -78,6 +84,15 @@ fn stream(count: u64, active: i64, limits: ValueLimits) -> BigStream {
     group.consumer_mut(consumer).active = active;
     if count > 0 {
         group.assign(StreamId::new(1, 1), PendingEntry { time: 1_700_000_000_000, count: 3, consumer: Some(consumer) });
+    }
+    if is_new {
+        (5..5 + count).rev().for_each(|ms| group.disown(StreamId::new(ms, 0), ms));
+        let mut producers = Producers::new(Remembrance { duration_s: 9, max_size: 2 });
+        for at in 0..count {
+            producers.add(format!("producer {}", at % 2).as_bytes(), format!("{at}").as_bytes(), StreamId::new(at, 1));
+        }
+        producers.find_again(b"producer 0", b"0", 0);
+        *stream.producers_mut() = Some(Box::new(producers));
     }
     stream.add_group(b"group", group);
     stream.add_group(b"other", ConsumerGroup::new(StreamId::MIN, None));
@@ -107,7 +122,7 @@ pub(super) fn describe(entry: &Entry) -> Described {
         Type::Stream => {
             let (mut body, options) =
                 (MarkedBytes::default(), ValueOptions { compression: Compression::Never, len_max: 0 });
-            payload::write_body(&mut body, kind::STREAM_LISTPACKS_3, entry, options);
+            payload::write_body(&mut body, kind::STREAM_LISTPACKS_5, entry, options);
             return ("stream", vec![body.to_vec()]);
         }
         Type::Set => {
@@ -157,9 +172,11 @@ pub(super) fn samples() -> Vec<SampleValue> {
         SampleValue::SortedSet(texts(5).into_iter().zip(scores).collect()),
         SampleValue::Hash(texts(4).into_iter().enumerate().map(field).collect()),
         SampleValue::Hash(texts(4).into_iter().enumerate().map(timed).collect()),
-        SampleValue::Stream { count: 4, active: 5 },
-        SampleValue::Stream { count: 4, active: -1 },
-        SampleValue::Stream { count: 0, active: 5 },
+        SampleValue::Stream { count: 4, active: 5, is_new: false },
+        SampleValue::Stream { count: 4, active: -1, is_new: false },
+        SampleValue::Stream { count: 0, active: 5, is_new: false },
+        SampleValue::Stream { count: 4, active: -1, is_new: true },
+        SampleValue::Stream { count: 0, active: 5, is_new: true },
     ]
 }
 
@@ -183,6 +200,10 @@ pub(super) fn any_sample() -> impl Strategy<Value = SampleValue> {
             .prop_map(SampleValue::Set),
         prop::collection::vec((any_text(), -1e9..1e9), 1..20).prop_map(SampleValue::SortedSet),
         prop::collection::vec((any_text(), any_text(), deadline), 1..20).prop_map(SampleValue::Hash),
-        (0..20_u64, -1..9_i64).prop_map(|(count, active)| SampleValue::Stream { count, active }),
+        (0..20_u64, -1..9_i64, any::<bool>()).prop_map(|(count, active, is_new)| SampleValue::Stream {
+            count,
+            active,
+            is_new
+        }),
     ]
 }
