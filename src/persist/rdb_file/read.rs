@@ -292,6 +292,18 @@ impl<'a, R: Read> FileReader<'a, R> {
         Ok(None)
     }
 
+    /// Returns true if the source has bytes behind those that were consumed.
+    fn has_more(&mut self) -> Result<bool, FileDefect> {
+        if !self.buffer.unread().is_empty() {
+            return Ok(true);
+        }
+        match self.buffer.fill(1) {
+            Ok(()) => Ok(true),
+            Err(FileDefect::Truncated { .. }) => Ok(false),
+            Err(reason) => Err(reason),
+        }
+    }
+
     /// Compares the checksum, and consumes it.
     fn end(&mut self, expected: u64) -> Result<FileItem, FileDefect> {
         let computed = self.buffer.checksum().filter(|_| expected != 0);
@@ -302,7 +314,7 @@ impl<'a, R: Read> FileReader<'a, R> {
         }
         if self.version >= CHECKSUMS_SINCE {
             self.buffer.consume(checksum::LEN);
-        } else if !self.buffer.unread().is_empty() {
+        } else if self.has_more()? {
             return Err(FileDefect::Record(opcode::END)); // a newer file whose version is damaged
         }
         Ok(FileItem::End { is_checked: computed.is_some() })

@@ -47,6 +47,9 @@ fn a_file_before_checksums_ends_without_one() {
         // With more bytes behind the end, the file is taken for a newer one whose version is damaged.
         let longer = [&file[..], b"12345678"].concat();
         assert!(refusal(&longer).starts_with("Malformed record with opcode 255"));
+        let hasher = Hasher::new();
+        let (_, error) = read_all(Pieces(&longer, 1), None, options(&hasher, ValueLimits::default()));
+        assert!(error.is_some(), "in pieces, too");
     }
 }
 
