@@ -325,6 +325,11 @@ pub mod internals {
         pub use crate::resp::*;
     }
 
+    #[cfg(any(feature = "json", feature = "probabilistic", feature = "vectors"))]
+    pub mod parts {
+        pub use crate::types::parts::*;
+    }
+
     pub mod payload {
         pub use crate::persist::rdb_file::rewrite as rewrite_file;
         pub use crate::types::payload::rewrite;

@@ -6,6 +6,8 @@
 //! memory.
 
 mod clients;
+#[cfg(any(feature = "json", feature = "probabilistic", feature = "vectors"))]
+mod parts;
 #[cfg(feature = "lua")]
 mod scripts;
 
@@ -20,6 +22,12 @@ use keylatch::internals::table;
 use keylatch::internals::{packed, payload, rdb};
 
 pub use clients::dispatcher;
+#[cfg(feature = "vectors")]
+pub use parts::filter;
+#[cfg(feature = "json")]
+pub use parts::json;
+#[cfg(feature = "probabilistic")]
+pub use parts::load_chunk;
 #[cfg(feature = "lua")]
 pub use scripts::script;
 
@@ -36,6 +44,12 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("rdb_file", rdb_file),
     ("append_only", append_only),
     ("acl", acl),
+    #[cfg(feature = "json")]
+    ("json", json),
+    #[cfg(feature = "vectors")]
+    ("filter", filter),
+    #[cfg(feature = "probabilistic")]
+    ("load_chunk", load_chunk),
     #[cfg(feature = "lua")]
     ("script", script),
 ];

@@ -14,6 +14,8 @@ pub(crate) mod hash_template;
 mod json;
 mod list;
 mod options;
+#[cfg(all(feature = "internals", any(feature = "json", feature = "probabilistic", feature = "vectors")))]
+pub(crate) mod parts;
 pub(crate) mod payload;
 #[cfg(feature = "probabilistic")]
 mod probabilistic;

@@ -76,7 +76,32 @@ fn inputs_that_resemble_kept_ones_do_no_harm_either() {
     vary("packed", 1_000);
     vary("rdb_file", 500);
     vary("append_only", 3_000);
+}
+
+#[test]
+fn commands_that_resemble_kept_ones_do_no_harm_either() {
     vary("dispatcher", 40);
+}
+
+#[test]
+#[cfg(feature = "json")]
+fn documents_and_paths_are_refused_or_read_the_same_again() {
+    replay("json");
+    vary("json", 3_000);
+}
+
+#[test]
+#[cfg(feature = "vectors")]
+fn expressions_of_filters_are_refused_or_have_one_result() {
+    replay("filter");
+    vary("filter", 3_000);
+}
+
+#[test]
+#[cfg(feature = "probabilistic")]
+fn parts_of_dumps_of_filters_are_refused_or_dumped_again() {
+    replay("load_chunk");
+    vary("load_chunk", 1_000);
 }
 
 #[test]
