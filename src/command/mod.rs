@@ -13,6 +13,7 @@ mod checks_tests;
 pub(crate) mod cluster;
 mod condition;
 pub(crate) mod connection;
+mod element_expiry;
 mod elements;
 #[cfg(test)]
 mod file_tests;

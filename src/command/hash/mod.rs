@@ -9,7 +9,8 @@ mod lifetime;
 mod random;
 mod scan;
 
-use crate::command::hash::fields::{HDEL, HSET, growth, hash_key, reply_text};
+use crate::command::element_expiry::unexpired_key;
+use crate::command::hash::fields::{HDEL, HSET, growth, reply_text};
 use crate::command::ttl::{CONDITION, EXPIRATION_OR_KEEPTTL, EXPIRATION_OR_PERSIST};
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -169,7 +170,7 @@ const NOT_FLOAT: &str = "hash value is not a float";
 const NOT_FINITE: &str = "value is NaN or Infinity";
 
 fn hget(call: &mut Call<'_>) -> Result<()> {
-    let (key, field) = (hash_key(call)?, call.args.bytes()?);
+    let (key, field) = (unexpired_key(call)?, call.args.bytes()?);
     match call.view.get_hash(key, Lookup::READ)?.and_then(|hash| hash.get(field)) {
         Some(value) => reply_text(&mut call.reply, value),
         None => call.reply.null(),
@@ -178,7 +179,7 @@ fn hget(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn hmget(call: &mut Call<'_>) -> Result<()> {
-    let key = hash_key(call)?;
+    let key = unexpired_key(call)?;
     let hash = call.view.get_hash(key, Lookup::READ)?;
     call.reply.array(call.args.left());
     while let Some(field) = call.args.next_arg() {
@@ -191,28 +192,28 @@ fn hmget(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn hexists(call: &mut Call<'_>) -> Result<()> {
-    let (key, field) = (hash_key(call)?, call.args.bytes()?);
+    let (key, field) = (unexpired_key(call)?, call.args.bytes()?);
     let exists = call.view.get_hash(key, Lookup::READ)?.is_some_and(|hash| hash.get(field).is_some());
     call.reply.int(i64::from(exists));
     Ok(())
 }
 
 fn hstrlen(call: &mut Call<'_>) -> Result<()> {
-    let (key, field) = (hash_key(call)?, call.args.bytes()?);
+    let (key, field) = (unexpired_key(call)?, call.args.bytes()?);
     let value = call.view.get_hash(key, Lookup::READ)?.and_then(|hash| hash.get(field));
     call.reply.int(value.map_or(0, HashText::len) as i64);
     Ok(())
 }
 
 fn hlen(call: &mut Call<'_>) -> Result<()> {
-    let key = hash_key(call)?;
+    let key = unexpired_key(call)?;
     let len = call.view.get_hash(key, Lookup::READ)?.map_or(0, |hash| hash.len());
     call.reply.int(len as i64);
     Ok(())
 }
 
 fn hgetall(call: &mut Call<'_>) -> Result<()> {
-    let key = hash_key(call)?;
+    let key = unexpired_key(call)?;
     let Some(hash) = call.view.get_hash(key, Lookup::READ)? else {
         call.reply.map(0);
         return Ok(());
@@ -235,7 +236,7 @@ fn hvals(call: &mut Call<'_>) -> Result<()> {
 
 /// Replies with the fields or the values of all pairs, as `half` selects.
 fn list(call: &mut Call<'_>, half: for<'e> fn(HashText<'e>, HashText<'e>) -> HashText<'e>) -> Result<()> {
-    let key = hash_key(call)?;
+    let key = unexpired_key(call)?;
     let Some(hash) = call.view.get_hash(key, Lookup::READ)? else {
         call.reply.array(0);
         return Ok(());
@@ -262,7 +263,7 @@ fn set_pairs(call: &mut Call<'_>) -> Result<usize> {
     if call.args.left().is_multiple_of(2) {
         return Err(Error::WrongArity(call.name().into()));
     }
-    let key = hash_key(call)?;
+    let key = unexpired_key(call)?;
     let (growth, count) = (growth(call), call.args.left() / 2);
     let mut edit = call.view.edit::<Hash>(key, HSET)?;
     let (mut hash, mut added) = (edit.change(), 0);
@@ -275,7 +276,7 @@ fn set_pairs(call: &mut Call<'_>) -> Result<usize> {
 }
 
 fn hsetnx(call: &mut Call<'_>) -> Result<()> {
-    let (key, field, value) = (hash_key(call)?, call.args.bytes()?, call.args.bytes()?);
+    let (key, field, value) = (unexpired_key(call)?, call.args.bytes()?, call.args.bytes()?);
     let growth = growth(call);
     let mut edit = call.view.edit::<Hash>(key, HSET)?;
     let is_set = !edit.value().contains(field);
@@ -288,7 +289,7 @@ fn hsetnx(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn hdel(call: &mut Call<'_>) -> Result<()> {
-    let key = hash_key(call)?;
+    let key = unexpired_key(call)?;
     let (mut edit, mut removed) = (call.view.edit::<Hash>(key, HDEL)?, 0);
     if let Some(mut hash) = edit.annotate() {
         while let Some(field) = call.args.next_arg() {
@@ -302,7 +303,7 @@ fn hdel(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn hincrby(call: &mut Call<'_>) -> Result<()> {
-    let (key, field, increment) = (hash_key(call)?, call.args.bytes()?, call.args.int()?);
+    let (key, field, increment) = (unexpired_key(call)?, call.args.bytes()?, call.args.int()?);
     let growth = growth(call);
     let mut edit = call.view.edit::<Hash>(key, HINCRBY)?;
     let old = match edit.value().get(field) {
@@ -317,7 +318,7 @@ fn hincrby(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn hincrbyfloat(call: &mut Call<'_>) -> Result<()> {
-    let (key, field, increment) = (hash_key(call)?, call.args.bytes()?, call.args.long_double()?);
+    let (key, field, increment) = (unexpired_key(call)?, call.args.bytes()?, call.args.long_double()?);
     if !long_double::is_finite(increment) {
         return Err(Error::other(NOT_FINITE));
     }

@@ -1,7 +1,8 @@
 //! HRANDFIELD: random fields of a hash.
 
+use crate::command::element_expiry::unexpired_key;
 use crate::command::elements::{RandomSample, announce, reply_repeated};
-use crate::command::hash::fields::{hash_key, reply_text};
+use crate::command::hash::fields::reply_text;
 use crate::dispatch::Call;
 use crate::error::Result;
 use crate::resp::Reply;
@@ -10,7 +11,7 @@ use crate::store::usage::Dice;
 use crate::store::value::{HashText, VisibleHash};
 
 pub(super) fn hrandfield(call: &mut Call<'_>) -> Result<()> {
-    let key = hash_key(call)?;
+    let key = unexpired_key(call)?;
     let sample = RandomSample::read(&mut call.args, "WITHVALUES")?;
     let mut dice = call.view.dice(key);
     let hash = call.view.get_hash(key, Lookup::READ)?;

@@ -1,6 +1,7 @@
 //! HSCAN: iterates over the fields of a hash.
 
-use crate::command::hash::fields::{hash_key, reply_text};
+use crate::command::element_expiry::unexpired_key;
+use crate::command::hash::fields::reply_text;
 use crate::command::scan_elements::{ElementScan, NO_VALUES, read_cursor, reply_nothing};
 use crate::dispatch::Call;
 use crate::error::Result;
@@ -8,7 +9,7 @@ use crate::resp::Reply;
 use crate::store::Lookup;
 
 pub(super) fn hscan(call: &mut Call<'_>) -> Result<()> {
-    let (key, cursor) = (hash_key(call)?, read_cursor(&mut call.args)?);
+    let (key, cursor) = (unexpired_key(call)?, read_cursor(&mut call.args)?);
     let Some(hash) = call.view.get_hash(key, Lookup::READ)? else {
         reply_nothing(&mut call.reply);
         return Ok(());

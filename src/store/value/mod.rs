@@ -41,7 +41,7 @@ pub(crate) use flat::Json;
 pub(crate) use flat::Toy;
 #[cfg(feature = "probabilistic")]
 pub(crate) use flat::{BloomFilter, CountMinSketch, CuckooFilter, TDigest, TopK};
-pub(crate) use hash::{Hash, HashGrowth, HashRef, HashText, VisibleHash};
+pub(crate) use hash::{Hash, HashGrowth, HashMut, HashRef, HashText, VisibleHash};
 pub(crate) use kind::{DataType, Packing, Type, WrongType};
 pub(crate) use list::{List, ListBuilder, ListEnd, ListNode, ListRef, NodeLimit};
 pub(crate) use listpack::StoredElement;
