@@ -19,9 +19,11 @@ use crate::namespace::Namespace;
 use crate::resp::{Batch, Codec, Output, OwnedRequest, Request, RequestLimits};
 use crate::spec::marks::{EXECUTES_QUEUE, HEALTH_CHECK, OF_LINK, OPENS_QUEUE, PUBLISHES, SELECTS_DB};
 use crate::spec::{CommandSpec, Marks, Names, Renames};
+use crate::store::value::{Set, SetRules};
 #[cfg(feature = "internals")]
 use crate::store::{Cx, Origin};
 use crate::store::{Event, Producers, SideRecord, Stream, View};
+use crate::types::set_deadlines;
 
 /// Maximum length of a logged error, in characters.
 const ERROR_SHOWN_MAX: usize = 4096;
@@ -272,7 +274,8 @@ impl Replay {
         Ok(Taken::Executed)
     }
 
-    /// Adopts the lock, fence or producers recorded in the argument of a PING; returns false if the argument is no such record.
+    /// Adopts the lock, fence, producers or deadlines recorded in the argument of a PING; returns false if the argument is
+    /// no such record.
     fn adopt_record(&self, env: Env<'_>, view: &mut View<'_>, word: &[u8]) -> bool {
         let (db, namespace) = (self.caller.db, env.namespace);
         match SideRecord::of_word(word) {
@@ -285,6 +288,14 @@ impl Replay {
                     && let Some(stream) = edit.annotate()
                 {
                     Producers::adopt(stream.producers_mut(), text);
+                }
+            }),
+            Some(SideRecord::Members { key, text }) => view.in_db(db, |view| {
+                if let Ok(mut edit) = view.edit::<Set>(namespace.store.key(key), Event::NONE)
+                    && let Some(mut set) = edit.annotate()
+                {
+                    let limits = namespace.settings.current().limits();
+                    set_deadlines::adopt_logged(&mut set, text, SetRules::new(limits, namespace.store.hasher()));
                 }
             }),
             None => return false,

@@ -14,7 +14,7 @@ use crate::dispatch::replay::Replay;
 use crate::durability::worker::FilesWorker;
 use crate::persist::aof::Timestamp;
 use crate::resp::{write_command, write_select};
-use crate::store::value::Hash;
+use crate::store::value::{Hash, Set, SetRef};
 use crate::store::{Cx, Origin, View};
 use crate::time::clock::Deadline;
 use crate::time::estimate::DRIFT_MAX_MS;
@@ -139,17 +139,21 @@ fn push_deadlines(view: &mut View<'_>, mut cursor: u64, by_ms: i64, commands: &m
                 count += 1;
                 write_command(commands, &[b"PEXPIREAT", entry.key(), moved(at_ms).as_bytes()]);
             }
-            let Ok(hash) = entry.get::<Hash>() else { return };
-            if hash.nearest_deadline().is_some() {
-                hash.for_each_timed(|field, _, deadline| {
-                    let Some(at_ms) = deadline.map(moved) else { return };
+            let mut push = |[command, block]: [&[u8]; 2], deadline: Option<i64>, element: &[u8]| {
+                if let Some(at_ms) = deadline.map(moved) {
                     count += 1;
-                    field.with(|field| {
-                        write_command(
-                            commands,
-                            &[b"HPEXPIREAT", entry.key(), at_ms.as_bytes(), b"FIELDS", b"1", field],
-                        );
-                    });
+                    write_command(commands, &[command, entry.key(), at_ms.as_bytes(), block, b"1", element]);
+                }
+            };
+            if let Ok(hash) = entry.get::<Hash>()
+                && hash.nearest_deadline().is_some()
+            {
+                hash.for_each_timed(|field, _, deadline| {
+                    field.with(|field| push([b"HPEXPIREAT", b"FIELDS"], deadline, field));
+                });
+            } else if let Ok(SetRef::Timed(set)) = entry.get::<Set>() {
+                set.iter().for_each(|(member, deadline)| {
+                    member.with_text(|member| push([b"SPEXPIREAT", b"MEMBERS"], deadline, member));
                 });
             }
         });

@@ -122,7 +122,7 @@ impl ChangeLog for Recorder {
 
     fn append_side_record(&self, _: usize, _: SideRecord<'_>) {}
 
-    fn append_field_removal(&self, db: usize, key: &[u8], _: &[u8]) {
+    fn append_field_removal(&self, db: usize, [_, key, _]: [&[u8]; 3]) {
         self.record_change(db, key);
     }
 

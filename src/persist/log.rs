@@ -409,8 +409,8 @@ impl ChangeLog for Log {
         self.append(&mut Effects::one(db, &[b"PING", &record.word()]));
     }
 
-    fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
-        self.append(&mut Effects::one(db, &[b"HDEL", key, field]));
+    fn append_field_removal(&self, db: usize, removal: [&[u8]; 3]) {
+        self.append(&mut Effects::one(db, &removal));
     }
 
     fn record_change(&self, _: usize, _: &[u8]) {}

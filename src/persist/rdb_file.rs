@@ -13,7 +13,8 @@
 //! ```
 //!
 //! A record 250 before a key holds its fence, [`FENCE`]; another one, [`LOCK`], the state of the lock that the key is,
-//! or [`PRODUCERS`], the producers of the stream that it is.
+//! or [`PRODUCERS`], the producers of the stream that it is. Records 250 behind a set hold deadlines of its members, see
+//! `types/set_deadlines.rs`.
 //! For a key that was removed and whose fence is remembered there is a record 250, [`RETIRED_FENCE`], anywhere between
 //! the keys, with the value `database fence time key`. Other servers skip these records.
 
@@ -52,7 +53,7 @@ mod opcode {
     /// The access frequency of the next key.
     pub(super) const FREQUENCY: u8 = 249;
     /// A name and a value about the file.
-    pub(super) const AUX: u8 = 250;
+    pub(super) const AUX: u8 = crate::rdb::AUX;
     /// The number of keys of the database.
     pub(super) const RESIZE: u8 = 251;
     /// The deadline of the next key in milliseconds.

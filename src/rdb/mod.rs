@@ -36,6 +36,9 @@ pub const VERSION_8_8: u16 = 14;
 pub const VERSION_8_10: u16 = 15;
 pub(crate) const VERSION_MAX: u16 = VERSION_8_10;
 
+/// The number of a record with a name and a value, which readers skip if they do not know the name.
+pub(crate) const AUX: u8 = 250;
+
 /// The numbers of the types.
 pub mod kind {
     /// A string.

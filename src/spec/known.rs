@@ -18,9 +18,9 @@ const COMMANDS: &str = "\
     lrem lset ltrim memory mget migrate module monitor move mset msetex msetnx multi object persist pexpire pexpireat \
     pexpiretime pfadd pfcount pfdebug pfmerge pfselftest ping psetex psubscribe psync pttl publish pubsub punsubscribe \
     quit randomkey readonly readwrite rename renamenx replconf replicaof reset restore restore-asking role rpop \
-    rpoplpush rpush rpushx sadd save scan scard script sdiff sdiffcard sdiffstore select set setbit setex setnx setrange sflush \
-    shutdown sinter sintercard sinterstore sismember slaveof slowlog smembers smismember smove sort sort_ro spop \
-    spublish srandmember srem sscan ssubscribe strlen subscribe substr sunion sunioncard sunionstore sunsubscribe swapdb sync \
+    rpoplpush rpush rpushx sadd saddex save scan scard script sdiff sdiffcard sdiffstore select set setbit setex setnx setrange sexpire sexpireat sexpiretime sflush \
+    shutdown sinter sintercard sinterstore sismember slaveof slowlog smembers smismember smove sort sort_ro spersist spexpire spexpireat spexpiretime spop \
+    spttl spublish srandmember srem sscan ssubscribe strlen sttl subscribe substr sunion sunioncard sunionstore sunsubscribe swapdb sync \
     time touch ttl type unlink unsubscribe unwatch vadd vcard vdim vemb vgetattr vinfo vismember vlinks vrandmember \
     vrange vrem vsetattr vsim wait waitaof watch xack xackdel xadd xautoclaim xcfgset xclaim xdel xdelex xgroup xidmprecord xinfo xlen \
     xnack xpending xrange xread xreadgroup xrevrange xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter \

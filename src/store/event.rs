@@ -142,6 +142,8 @@ pub(super) const MISSED: &Event = &Event::one(Classes::MISSED, "keymiss");
 pub(super) const EXPIRED: &Event = &Event::one(Classes::EXPIRED, "expired").recorded();
 /// Fields of a hash have expired; each field is logged when it is removed.
 pub(super) const FIELDS_EXPIRED: &Event = &Event::one(Classes::HASH, "hexpired");
+/// Members of a set have expired; each of them is logged when it is removed.
+pub(super) const MEMBERS_EXPIRED: &Event = &Event::one(Classes::SET, "sexpired");
 /// A key was deleted by something that no call logs: the end of a session, or a MIGRATE.
 pub(super) const RELEASED: &Event = &Event::one(Classes::GENERIC, "del").recorded();
 /// A key was evicted.
@@ -242,8 +244,9 @@ pub trait ChangeLog: Send + Sync {
     /// Logs the state beside a key, where no call has changed it. The key's shard is locked.
     fn append_side_record(&self, db: usize, record: SideRecord<'_>);
 
-    /// Logs the removal of an expired field from a hash. The key's shard is locked.
-    fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]);
+    /// Logs the removal of an expired field of a hash, or member of a set, as a command on the key. The key's shard is
+    /// locked.
+    fn append_field_removal(&self, db: usize, removal: [&[u8]; 3]);
 
     /// Notes the change of a key. The key's shard is locked.
     fn record_change(&self, db: usize, key: &[u8]);
@@ -275,7 +278,7 @@ impl ChangeLog for NullObserver {
 
     fn append_side_record(&self, _: usize, _: SideRecord<'_>) {}
 
-    fn append_field_removal(&self, _: usize, _: &[u8], _: &[u8]) {}
+    fn append_field_removal(&self, _: usize, _: [&[u8]; 3]) {}
 
     fn record_change(&self, _: usize, _: &[u8]) {}
 
@@ -477,10 +480,10 @@ impl EventSink {
         self.log.append_side_record(db, record);
     }
 
-    /// Logs the removal of an expired field, if there is a log.
-    pub(super) fn log_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
+    /// Logs the removal of an expired field, as a command on a key, if there is a log.
+    pub(super) fn log_field_removal(&self, db: usize, removal: [&[u8]; 3]) {
         if self.subscribed.load(Relaxed) & LOG != 0 {
-            self.log.append_field_removal(db, key, field);
+            self.log.append_field_removal(db, removal);
         }
     }
 

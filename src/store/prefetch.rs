@@ -84,6 +84,7 @@ impl Value {
         match self {
             Value::Hash(hash) => Some(hash.prefetch_bucket(text)),
             Value::Set(set) => Some(set.prefetch_bucket(text)),
+            Value::TimedSet(timed) => Some(timed.set().prefetch_bucket(text)),
             Value::SortedSet(set) => Some(set.prefetch_bucket(text)),
             _ => None,
         }
@@ -95,6 +96,7 @@ impl Value {
         match self {
             Value::Hash(fields) => fields.prefetch_field(hash),
             Value::Set(set) => set.prefetch_member(hash),
+            Value::TimedSet(timed) => timed.set().prefetch_member(hash),
             Value::SortedSet(set) => set.prefetch_member(hash),
             _ => {}
         }

@@ -1,11 +1,12 @@
-//! Records of the state beside a key, in the append-only file and to replicas: its fence, its lock, or
-//! the producers of a stream.
+//! Records of the state beside a key, in the append-only file and to replicas: its fence, its lock, the producers of a
+//! stream, or deadlines of members that were added to a set.
 //!
 //! Such a record is the argument of a PING, so that servers which know nothing of it skip it.
 
 const FENCE: &[u8] = b"keylatch-fence:";
 const LOCK: &[u8] = b"keylatch-lock:";
 const PRODUCERS: &[u8] = b"keylatch-producers:";
+const MEMBERS: &[u8] = b"keylatch-members:";
 
 /// Record of the state beside a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,11 @@ pub enum SideRecord<'a> {
         key: &'a [u8],
         text: &'a [u8],
     },
+    /// Deadlines of members of a set; see `types/set_deadlines.rs`.
+    Members {
+        key: &'a [u8],
+        text: &'a [u8],
+    },
 }
 
 impl<'a> SideRecord<'a> {
@@ -36,6 +42,9 @@ impl<'a> SideRecord<'a> {
             SideRecord::Producers { key, text } => {
                 [PRODUCERS, number.format(key.len()).as_bytes(), b" ", key, text].concat()
             }
+            SideRecord::Members { key, text } => {
+                [MEMBERS, number.format(key.len()).as_bytes(), b" ", key, text].concat()
+            }
         }
     }
 
@@ -45,13 +54,15 @@ impl<'a> SideRecord<'a> {
             let (fence, key) = split_number(rest)?;
             return Some(SideRecord::Fence { key, fence });
         }
-        let (is_lock, rest) = match word.strip_prefix(LOCK) {
-            Some(rest) => (true, rest),
-            None => (false, word.strip_prefix(PRODUCERS)?),
-        };
+        let (prefix, rest) =
+            [LOCK, PRODUCERS, MEMBERS].into_iter().find_map(|prefix| Some((prefix, word.strip_prefix(prefix)?)))?;
         let (len, rest) = split_number(rest)?;
         let (key, text) = rest.split_at_checked(usize::try_from(len).ok()?)?;
-        Some(if is_lock { SideRecord::Lock { key, text } } else { SideRecord::Producers { key, text } })
+        Some(match prefix {
+            LOCK => SideRecord::Lock { key, text },
+            PRODUCERS => SideRecord::Producers { key, text },
+            _ => SideRecord::Members { key, text },
+        })
     }
 }
 
@@ -73,6 +84,7 @@ mod tests {
             SideRecord::Lock { key, text: b"1 x" },
             SideRecord::Lock { key: b"", text: b"" },
             SideRecord::Producers { key, text: b"1 2 3 4 " },
+            SideRecord::Members { key, text: b"\x05a" },
         ] {
             let word = record.word();
             assert_eq!(SideRecord::of_word(&word), Some(record));

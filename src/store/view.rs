@@ -30,7 +30,7 @@ use crate::store::entry::Entry;
 use crate::store::key::{Key, shard_of};
 use crate::store::shard::Keys;
 use crate::store::usage::Dice;
-use crate::store::value::{DataType, Hash, VisibleHash, WrongType};
+use crate::store::value::{DataType, Hash, Set, SetRef, VisibleHash, WrongType};
 use crate::time::clock::{Deadline, Now};
 use access::{ShardAccess, UNDECLARED};
 
@@ -229,6 +229,16 @@ impl<'a> View<'a> {
     pub(crate) fn get_hash(&mut self, key: Key<'_>, how: Lookup) -> Result<Option<VisibleHash<'_>>, WrongType> {
         let cx = *self.cx;
         Ok(self.get::<Hash>(key, how)?.map(|hash| VisibleHash::new(hash, &cx)))
+    }
+
+    /// Looks up a key that must hold a set, for its unexpired members.
+    ///
+    /// # Errors
+    /// [`WrongType`] when the key holds something else.
+    #[inline(always)] // as View::lookup
+    pub(crate) fn get_set(&mut self, key: Key<'_>, how: Lookup) -> Result<Option<SetRef<'_>>, WrongType> {
+        let cx = *self.cx;
+        Ok(self.get::<Set>(key, how)?.map(|set| set.seen_by(&cx)))
     }
 
     /// Returns true if a key exists; the look-up has no other effect.

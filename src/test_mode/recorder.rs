@@ -196,8 +196,8 @@ impl ChangeLog for Recorder {
         self.log.append_side_record(db, record);
     }
 
-    fn append_field_removal(&self, db: usize, key: &[u8], field: &[u8]) {
-        self.log.append_field_removal(db, key, field);
+    fn append_field_removal(&self, db: usize, removal: [&[u8]; 3]) {
+        self.log.append_field_removal(db, removal);
     }
 
     fn record_change(&self, db: usize, key: &[u8]) {

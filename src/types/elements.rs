@@ -41,7 +41,7 @@ struct State {
     left: usize,
     /// Number of elements that the last command still lacks.
     lacking: usize,
-    /// Commands behind that command: the deadlines of its fields.
+    /// Commands behind that command: the deadlines of its fields or members.
     after: Vec<u8>,
 }
 
@@ -55,11 +55,18 @@ impl<K: AsRef<[u8]>> ElementsWriter<K> {
         let (mut state, key) = (self.state.lock(), self.key.as_ref());
         if state.lacking == 0 {
             state.lacking = state.left.min(ELEMENTS_MAX);
-            let words_each = if matches!(element, WalkedElement::Member(_)) { 1 } else { 2 };
+            let is_member = matches!(element, WalkedElement::Member(_) | WalkedElement::TimedMember(..));
+            let words_each = if is_member { 1 } else { 2 };
             write_words(out, 2 + words_each * state.lacking, &[self.command, key]);
         }
         match element {
             WalkedElement::Member(member) => member.with_text(|text| write_word(out, text)),
+            WalkedElement::TimedMember(member, deadline) => member.with_text(|text| {
+                write_word(out, text);
+                if let Some(ms) = deadline {
+                    write_deadline(&mut state.after, [b"SPEXPIREAT", key, b"MEMBERS", text], ms);
+                }
+            }),
             WalkedElement::Scored(member, score) => {
                 write_word(out, &write_double(score));
                 write_word(out, member);
@@ -68,9 +75,7 @@ impl<K: AsRef<[u8]>> ElementsWriter<K> {
                 write_word(out, field);
                 write_word(out, value);
                 if let Some(ms) = deadline {
-                    let mut number = itoa::Buffer::new();
-                    let ms = number.format(ms).as_bytes();
-                    write_command(&mut state.after, &[b"HPEXPIREAT", key, ms, b"FIELDS", b"1", field]);
+                    write_deadline(&mut state.after, [b"HPEXPIREAT", key, b"FIELDS", field], ms);
                 }
             }
             _ => {}
@@ -80,6 +85,12 @@ impl<K: AsRef<[u8]>> ElementsWriter<K> {
             out.append(&mut state.after);
         }
     }
+}
+
+/// Appends the command that sets the deadline of one element of a key.
+fn write_deadline(out: &mut Vec<u8>, [command, key, block, element]: [&[u8]; 4], ms: i64) {
+    let mut number = itoa::Buffer::new();
+    write_command(out, &[command, key, number.format(ms).as_bytes(), block, b"1", element]);
 }
 
 /// Returns the body of a record with the commands that add the elements of a large value.

@@ -20,6 +20,7 @@ pub(crate) mod payload;
 #[cfg(feature = "probabilistic")]
 mod probabilistic;
 mod set;
+pub(crate) mod set_deadlines;
 mod sorted_set;
 mod spec;
 mod stream;

@@ -15,6 +15,7 @@ use crate::types::{self, hash_template};
 pub(crate) use crate::types::empty::skip as skip_empty;
 pub(crate) use crate::types::hash::read_of_valkey as read_hash_of_valkey;
 pub(crate) use crate::types::options::{ValueOptions, ValueTarget};
+use crate::types::set_deadlines::read_behind;
 
 /// Appends the number of the type and the value of an entry, as DUMP does; returns the lowest version that includes the
 /// type.
@@ -81,7 +82,7 @@ pub fn rewrite(payload: &[u8], compresses: bool) -> Result<Vec<u8>, PayloadError
     let (kind, mut reader) = rdb::open(payload, true)?;
     let hasher = Hasher::new();
     let target = ValueTarget { key: b"key", deadline: None, limits: ValueLimits::default(), hasher: &hasher };
-    let entry = read(kind, &mut reader, target, options)?;
+    let entry = read_dump(kind, &mut reader, target, options)?;
     Ok(dump(&entry, options))
 }
 
@@ -114,6 +115,21 @@ pub(crate) fn read(
 fn skip_key_meta(reader: &mut Reader<'_>) -> Result<u8, PayloadError> {
     module::skip_key_meta(reader).map_err(|class| class.map_or(PayloadError::Format, PayloadError::KeyMeta))?;
     reader.array().map(|[of]| of).ok_or(PayloadError::Format)
+}
+
+/// Reads a value of a type as [`write`] writes it, with what is behind it.
+///
+/// # Errors
+/// [`PayloadError`].
+pub(crate) fn read_dump(
+    of: u8,
+    reader: &mut Reader<'_>,
+    target: ValueTarget<'_>,
+    options: ValueOptions,
+) -> Result<Entry, PayloadError> {
+    let mut entry = read(of, reader, target, options)?;
+    read_behind(&mut entry, reader, target).ok_or(PayloadError::Format)?;
+    Ok(entry)
 }
 
 /// Reads a value of a module type behind the number that all of them have.

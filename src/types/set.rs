@@ -1,4 +1,7 @@
-//! The formats of sets, and their row in the table of data types.
+//! The formats of sets, and their row in the table of data types. Deadlines of members are in records behind a set, see
+//! `set_deadlines.rs`.
+
+use parking_lot::Mutex;
 
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::shape::PayloadPart::{Repeat, Str};
@@ -7,9 +10,11 @@ use crate::store::entry::Entry;
 use crate::store::value::intset::IntSet;
 use crate::store::value::listpack::{Listpack, StoredElement};
 use crate::store::value::{DataType, Packing, RecordBody, Set, SetRef, SetRules, Type, WalkedElement};
+use crate::types::digest::Digest;
 use crate::types::distinct::are_distinct;
 use crate::types::elements::{ElementsWriter, large_elements};
 use crate::types::options::{ValueOptions, ValueTarget};
+use crate::types::set_deadlines::DeadlineRecords;
 use crate::types::spec::{CommandFormat, PayloadFormat, TypeNumber, TypeSpec};
 
 pub(super) const SPEC: TypeSpec = TypeSpec {
@@ -34,13 +39,24 @@ pub(super) const SPEC: TypeSpec = TypeSpec {
         write: |out, entry, _| {
             let set = Set::read(entry);
             let members = ElementsWriter::new(entry.key(), b"SADD", set.len());
-            set.iter().for_each(|member| members.write(WalkedElement::Member(member), out));
+            each(set, |member| members.write(member, out));
         },
         begin: |_, entry, _| Some(large_elements(entry, b"SADD", Set::read(entry).len())),
     }),
     digest: |digest, entry| {
         digest.mix_type(2);
-        Set::read(entry).iter().for_each(|member| member.with_text(|text| digest.add(text)));
+        each(Set::read(entry), |member| match member {
+            WalkedElement::TimedMember(member, Some(_)) => {
+                let mut timed = Digest::default();
+                member.with_text(|text| timed.mix(text));
+                timed.add(b"!!sexpire!!");
+                digest.add_digest(&timed);
+            }
+            WalkedElement::TimedMember(member, None) | WalkedElement::Member(member) => {
+                member.with_text(|text| digest.add(text));
+            }
+            _ => {}
+        });
     },
 };
 
@@ -54,19 +70,38 @@ fn write(out: &mut MarkedBytes, set: SetRef<'_>, options: ValueOptions) {
         return write_string(out, ints.bytes(), options.compression);
     }
     let write = begin(out, set, options);
-    set.iter().for_each(|member| write(WalkedElement::Member(member), out));
+    each(set, |member| write(member, out));
 }
 
-/// Appends everything before the members of a plain set; returns the function that appends a member.
+/// Visits the members of a set, with their deadlines where they may have any.
+fn each(set: SetRef<'_>, mut visit: impl FnMut(WalkedElement<'_>)) {
+    match set {
+        SetRef::Timed(timed) => {
+            timed.iter().for_each(|(member, deadline)| visit(WalkedElement::TimedMember(member, deadline)));
+        }
+        plain => plain.iter().for_each(|member| visit(WalkedElement::Member(member))),
+    }
+}
+
+/// Appends everything before the members of a plain set; returns the function that appends a member, and the records
+/// with deadlines behind the last one.
 fn begin(
     out: &mut MarkedBytes,
     set: SetRef<'_>,
     options: ValueOptions,
 ) -> impl Fn(WalkedElement<'_>, &mut MarkedBytes) + use<> {
     write_length(out, set.len());
+    let records = set.nearest_deadline().map(|_| Mutex::new(DeadlineRecords::new(set.len())));
     move |element, out| {
-        let WalkedElement::Member(member) = element else { return };
+        let (member, deadline) = match element {
+            WalkedElement::Member(member) => (member, None),
+            WalkedElement::TimedMember(member, deadline) => (member, deadline),
+            _ => return,
+        };
         member.with_text(|text| write_string(out, text, options.compression));
+        if let Some(records) = &records {
+            records.lock().add(member, deadline, out);
+        }
     }
 }
 

@@ -89,6 +89,8 @@ fn each_type_has_its_commands_with_up_to_64_elements() {
         "SETIFGREATER fenced v 7",
         "RPUSH list a 1 b",
         "SADD set 1 2",
+        "SADDEX timed PXAT 1700000200000 MEMBERS 2 a 7",
+        "SPERSIST timed MEMBERS 1 a",
         "ZADD zset 2.5 b 1 a",
         "HSET hash f 1 g 2",
         "HPEXPIREAT hash 1700000200000 FIELDS 1 f",
@@ -110,11 +112,12 @@ fn each_type_has_its_commands_with_up_to_64_elements() {
     rewrite(&mut client);
     let commands = only_base(dir.path());
     let claim = format!("XCLAIM stream g c 0 1-1 TIME {BEGIN_MS} RETRYCOUNT 1 JUSTID FORCE");
-    let expected: [&[&str]; 9] = [
+    let expected: [&[&str]; 10] = [
         &["SET text value", "PEXPIREAT text 1700000100000"],
         &["SETIFGREATER fenced v 7"],
         &["RPUSH list a 1 b"],
         &["SADD set 1 2"],
+        &["SADD timed 7 a", "SPEXPIREAT timed 1700000200000 MEMBERS 1 7"],
         &["ZADD zset 1 a 2.5 b"],
         &["HMSET hash f 1 g 2", "HPEXPIREAT hash 1700000200000 FIELDS 1 f"],
         &[

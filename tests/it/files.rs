@@ -64,6 +64,8 @@ pub(crate) fn fill(client: &mut Client) {
         "HSET fields a 1 b 2",
         "HSET timed a 1 b 2",
         "HPEXPIREAT timed 1700000200000 FIELDS 1 a",
+        "SADD timedset a 2",
+        "SPEXPIREAT timedset 1700000200000 MEMBERS 1 a",
         "XADD stream 1-1 f v",
         "XADD stream 2-1 f v g w",
         "XGROUP CREATE stream group 0",

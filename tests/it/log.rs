@@ -12,7 +12,7 @@ use keylatch::internals::replay;
 use keylatch::internals::resp::{Codec, Frame, RequestLimits};
 use tokio_util::codec::Decoder;
 
-use self::commands::{field_command, stream_command};
+use self::commands::{field_command, member_command, stream_command};
 use crate::differential::random::Random;
 use crate::harness::{Client, TestServer, encode, wait_until};
 
@@ -531,6 +531,7 @@ pub(crate) fn command(random: &mut Random) -> Vec<Vec<u8>> {
         4 => &[b"MSETEX", b"2", key, b"1", b"l", b"2", b"PX", soon.as_bytes()],
         6..=7 => return stream_command(random, key),
         8 => return field_command(random, key),
+        12 => return member_command(random, key, b"l"),
         9 => &[b"SETIFGREATER", key, b"7", fence.as_bytes(), b"PX", soon.as_bytes()],
         10 => &[b"SETIFGREATER", key, b"8", fence.as_bytes()],
         11 => &[b"DELIFGREATER", key, fence.as_bytes()],

@@ -16,6 +16,7 @@ mod killed;
 mod links;
 mod links_cut;
 mod locks;
+mod members;
 mod moving;
 mod nodes;
 mod observed;

@@ -11,6 +11,7 @@ mod payloads;
 mod polygon;
 mod producers;
 mod reading;
+mod set_members;
 
 use crate::harness::{Dice, TestServer};
 

@@ -168,7 +168,7 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     };
     let checks = !call.namespace.debug.skips_checksums.load(Relaxed);
     let read = rdb::open(payload, checks)
-        .and_then(|(kind, mut reader)| payload::read(kind, &mut reader, target, self::options(call)));
+        .and_then(|(kind, mut reader)| payload::read_dump(kind, &mut reader, target, self::options(call)));
     let entry = read.inspect_err(|error| log_damage(*error, key.bytes, payload)).map_err(refusal)?;
     let now = call.now();
     match life {

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use crate::command::element_expiry::unexpired_key;
 use crate::command::elements::{reply_item, store_as};
 use crate::command::list::node_limit;
 use crate::dispatch::args::is_word;
@@ -17,7 +18,7 @@ use crate::store::entry::Entry;
 use crate::store::value::{
     DataType, Hash, List, ListRef, Set, SetRef, SortedSet, SortedSetRef, StoredElement, Str, Type, VisibleHash,
 };
-use crate::store::{Classes, Event, ListBuilder, Lookup};
+use crate::store::{Classes, Cx, Event, ListBuilder, Lookup};
 use crate::text::double::parse_double;
 use crate::text::until_nul;
 use crate::topology::{hash_tag, slot_of};
@@ -201,15 +202,16 @@ struct Sorted<'e> {
 }
 
 fn sort_or_store(call: &mut Call<'_>, may_store: bool) -> Result<()> {
-    let key = call.args.key()?;
+    let key = unexpired_key(call)?;
     let mut options = Options::read(call, may_store)?;
     if call.caller.staged.is_some() && options.names_other_keys() {
         return Err(Error::UndeclaredKey(&call.command.name));
     }
+    let cx = call.view.cx();
     let elements = match call.view.lookup(key, Lookup::READ) {
         None => Vec::new(),
         Some(entry) => {
-            let source = Source::of(entry)?;
+            let source = Source::of(entry, &cx)?;
             if let Source::Set(_) = source
                 && options.keeps_order
                 && (options.target.is_some() || call.caller.is_in_script)
@@ -256,10 +258,10 @@ enum Source<'e> {
 }
 
 impl<'e> Source<'e> {
-    fn of(entry: &'e Entry) -> Result<Self> {
+    fn of(entry: &'e Entry, cx: &Cx) -> Result<Self> {
         match entry.kind() {
             Type::List => Ok(Source::List(List::read(entry))),
-            Type::Set => Ok(Source::Set(Set::read(entry))),
+            Type::Set => Ok(Source::Set(Set::read(entry).seen_by(cx))),
             Type::SortedSet => Ok(Source::SortedSet(SortedSet::read(entry))),
             _ => Err(Error::WrongType),
         }

@@ -16,10 +16,11 @@ use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
+use crate::spec::WRITE;
 use crate::store::entry::Entry;
 use crate::store::value::listpack::StoredElement;
-use crate::store::value::{DataType, Packing, Set, SetRef, SetRules};
-use crate::store::{Classes, Event, Key, Lookup};
+use crate::store::value::{DataType, Packing, Set, SetMut, SetRef, SetRules};
+use crate::store::{Classes, Cx, Event, Key, Lookup};
 
 /// The event of storing an intersection.
 const SINTERSTORE: &Event = &Event::one(Classes::SET, "sinterstore");
@@ -33,9 +34,10 @@ type Sets<'e> = SmallVec<[SetRef<'e>; 8]>;
 
 pub(super) fn sinter(call: &mut Call<'_>) -> Result<()> {
     let keys = read_keys(call)?;
+    let cx = call.view.cx();
     let entries = call.view.peek_all(&keys);
     let (start, mut count) = (call.reply.mark(), 0);
-    intersect(&from_smallest(&entries), |member| {
+    intersect(&from_smallest(&entries, &cx), |member| {
         reply_item(&mut call.reply, member);
         count += 1;
         true
@@ -46,15 +48,16 @@ pub(super) fn sinter(call: &mut Call<'_>) -> Result<()> {
 
 pub(super) fn sintercard(call: &mut Call<'_>) -> Result<()> {
     let Counting { keys, mut counter, .. } = Counting::read(call, false)?;
-    intersect(&from_smallest(&call.view.peek_all(&keys)), |_| counter.count());
+    let cx = call.view.cx();
+    intersect(&from_smallest(&call.view.peek_all(&keys), &cx), |_| counter.count());
     call.reply.int(counter.found as i64);
     Ok(())
 }
 
 pub(super) fn sdiffcard(call: &mut Call<'_>) -> Result<()> {
     let Counting { keys, mut counter, .. } = Counting::read(call, false)?;
-    let rules = rules(call);
-    let removed = subtract(&call.view.peek_all(&keys), rules, |_| counter.count());
+    let (rules, cx) = (rules(call), call.view.cx());
+    let removed = subtract(&call.view.peek_all(&keys), (rules, &cx), |_| counter.count());
     if let Some(removed) = removed {
         call.namespace.store.reclaimer().free(removed);
     }
@@ -64,8 +67,8 @@ pub(super) fn sdiffcard(call: &mut Call<'_>) -> Result<()> {
 
 pub(super) fn sunioncard(call: &mut Call<'_>) -> Result<()> {
     let Counting { keys, mut counter, is_estimated } = Counting::read(call, true)?;
-    let rules = rules(call);
-    let sets: Sets<'_> = call.view.peek_all(&keys).into_iter().flatten().map(Set::read).collect();
+    let (rules, cx) = (rules(call), call.view.cx());
+    let sets = present(&call.view.peek_all(&keys), &cx);
     let mut members = sets.iter().flat_map(|set| set.iter());
     if is_estimated {
         let mut registers = Registers::new();
@@ -142,22 +145,23 @@ impl<'a> Counting<'a> {
 pub(super) fn sinterstore(call: &mut Call<'_>) -> Result<()> {
     let destination = call.args.key()?;
     let (keys, rules) = (read_keys(call)?, rules(call));
+    let cx = call.view.cx();
     let entries = call.view.peek_all(&keys);
-    let sets = from_smallest(&entries);
+    let sets = from_smallest(&entries, &cx);
     let packing = if matches!(sets[..], [SetRef::Ints(_), ..]) { Packing::Other } else { Packing::Listpack };
     let mut result = Set::draft(destination.bytes, packing, None);
     let mut draft = Set::write(&mut result);
     intersect(&sets, |member| draft.add(member, rules));
     draft.shrink_to_ints(rules);
+    take_deadlines(&mut draft, &sets, rules);
     drop((entries, sets));
     store(call, destination, result, SINTERSTORE);
     Ok(())
 }
 
 pub(super) fn sunion(call: &mut Call<'_>) -> Result<()> {
-    let (keys, rules) = (read_keys(call)?, rules(call));
-    let entries = call.view.peek_all(&keys);
-    let sets: Sets<'_> = entries.into_iter().flatten().map(Set::read).collect();
+    let (keys, rules, cx) = (read_keys(call)?, rules(call), call.view.cx());
+    let sets = present(&call.view.peek_all(&keys), &cx);
     if let [only] = sets[..] {
         reply_set(&mut call.reply, only);
         return Ok(());
@@ -180,10 +184,12 @@ pub(super) fn sunionstore(call: &mut Call<'_>) -> Result<()> {
     let (keys, rules) = (read_keys(call)?, rules(call));
     let mut result = Set::draft(destination.bytes, Packing::Other, None);
     let mut draft = Set::write(&mut result);
-    let sets: Sets<'_> = call.view.peek_all(&keys).into_iter().flatten().map(Set::read).collect();
+    let cx = call.view.cx();
+    let sets = present(&call.view.peek_all(&keys), &cx);
     for member in sets.iter().flat_map(|set| set.iter()) {
         draft.add(member, rules);
     }
+    take_deadlines(&mut draft, &sets, rules);
     drop(sets);
     store(call, destination, result, SUNIONSTORE);
     Ok(())
@@ -191,9 +197,10 @@ pub(super) fn sunionstore(call: &mut Call<'_>) -> Result<()> {
 
 pub(super) fn sdiff(call: &mut Call<'_>) -> Result<()> {
     let (keys, rules) = (read_keys(call)?, rules(call));
+    let cx = call.view.cx();
     let entries = call.view.peek_all(&keys);
     let (start, mut count) = (call.reply.mark(), 0);
-    let removed = subtract(&entries, rules, |member| {
+    let removed = subtract(&entries, (rules, &cx), |member| {
         reply_item(&mut call.reply, member);
         count += 1;
         true
@@ -210,10 +217,14 @@ pub(super) fn sdiffstore(call: &mut Call<'_>) -> Result<()> {
     let (keys, rules) = (read_keys(call)?, rules(call));
     let mut result = Set::draft(destination.bytes, Packing::Other, None);
     let mut draft = Set::write(&mut result);
-    let removed = subtract(&call.view.peek_all(&keys), rules, |member| {
+    let cx = call.view.cx();
+    let entries = call.view.peek_all(&keys);
+    let removed = subtract(&entries, (rules, &cx), |member| {
         draft.add(member, rules);
         true
     });
+    take_deadlines(&mut draft, &present(&entries[..entries.len().min(1)], &cx), rules);
+    drop(entries);
     if let Some(removed) = removed {
         call.namespace.store.reclaimer().free(removed);
     }
@@ -228,18 +239,40 @@ fn read_keys<'a>(call: &mut Call<'a>) -> Result<Keys<'a>> {
     Ok(keys)
 }
 
-/// Looks the keys up, and rejects values other than sets.
+/// Looks the keys up, without members that have expired, and rejects values other than sets.
 fn check_types(call: &mut Call<'_>, keys: &[Key<'_>]) -> Result<()> {
     for key in keys {
+        call.view.expire_fields(*key, call.command.flags & WRITE != 0);
         call.view.get::<Set>(*key, Lookup::READ)?;
     }
     Ok(())
 }
 
+/// Returns the sets of the keys that exist, as a call sees them.
+fn present<'e>(entries: &[Option<&'e Entry>], cx: &Cx) -> Sets<'e> {
+    entries.iter().flatten().map(|entry| Set::read(entry).seen_by(cx)).collect()
+}
+
+/// Gives the members of a result the earliest deadlines that they have in any of the sets.
+fn take_deadlines(draft: &mut SetMut<'_>, sets: &[SetRef<'_>], rules: SetRules<'_>) {
+    for set in sets {
+        let SetRef::Timed(timed) = set else { continue };
+        for (member, deadline) in timed.iter() {
+            let Some(at_ms) = deadline else { continue };
+            let present = draft.as_ref().deadline(member);
+            if present.is_some_and(|present| present.is_none_or(|present_ms| at_ms < present_ms)) {
+                draft.set_deadline(member, deadline, rules);
+            }
+        }
+    }
+}
+
 /// Returns the sets, the smallest first; none if one of them is missing, because the intersection is empty then.
-fn from_smallest<'e>(entries: &[Option<&'e Entry>]) -> Sets<'e> {
-    let mut sets: Sets<'e> =
-        entries.iter().map(|entry| entry.map(Set::read)).collect::<Option<_>>().unwrap_or_default();
+fn from_smallest<'e>(entries: &[Option<&'e Entry>], cx: &Cx) -> Sets<'e> {
+    let mut sets: Sets<'e> = match entries.iter().all(Option::is_some) {
+        true => present(entries, cx),
+        false => Sets::new(),
+    };
     sets.sort_by_key(|set| set.len());
     sets
 }
@@ -258,12 +291,12 @@ fn intersect(sets: &[SetRef<'_>], mut visit: impl FnMut(StoredElement<'_>) -> bo
 /// if any, to be freed.
 fn subtract(
     entries: &[Option<&Entry>],
-    rules: SetRules<'_>,
+    (rules, cx): (SetRules<'_>, &Cx),
     mut visit: impl FnMut(StoredElement<'_>) -> bool,
 ) -> Option<Entry> {
     let (Some(first), others) = entries.split_first()? else { return None };
-    let first = Set::read(first);
-    let mut others: Sets<'_> = others.iter().flatten().map(|entry| Set::read(entry)).collect();
+    let first = Set::read(first).seen_by(cx);
+    let mut others = present(others, cx);
     if others_cost_less(first.len(), others.iter().map(|other| other.len())) {
         let removed =
             RemovedMembers::from(others.iter().flat_map(|other| other.iter()), rules, |member| first.contains(member));

@@ -1,25 +1,29 @@
 //! The commands on sets.
 //!
-//! SADD and other basic commands are here, SPOP and SRANDMEMBER in `random.rs`, and in `combine.rs` intersection, union
-//! and difference.
+//! SADD and other basic commands are here, SPOP and SRANDMEMBER in `random.rs`, in `combine.rs` intersection, union
+//! and difference, and in `expire.rs` the deadlines of members.
 
 mod combine;
+mod expire;
 mod members;
 mod random;
 
+use crate::command::element_expiry::{Expiring, unexpired_key};
 use crate::command::elements::reply_item;
 use crate::command::scan_elements::{ElementScan, read_cursor, reply_nothing};
-use crate::command::set::members::{reply_set, rules};
+use crate::command::set::expire::SADD_SEXPIRE;
+use crate::command::set::members::{SADD, SREM, reply_set, rules};
+use crate::command::ttl::{CONDITION, EXPIRATION_OR_KEEPTTL};
 use crate::dispatch::{Call, Command};
 use crate::error::Result;
 use crate::resp::Reply;
 use crate::spec::{
-    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, element,
-    integer, key, pattern, token,
+    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, NO_ENGINE, OW, READ, RO, RW, UPDATE,
+    WRITE, block, element, integer, key, one_of, pattern, token, unix_time,
 };
 use crate::store::value::listpack::StoredElement;
 use crate::store::value::{Set, SetRef};
-use crate::store::{Classes, Event, Lookup};
+use crate::store::{Key, Lookup};
 
 const SADD_COST: &str = "O(1) for each element added, so O(N) to add N elements when the command is called with \
     multiple arguments.";
@@ -34,6 +38,12 @@ const SSCAN_COST: &str = "O(1) for every call. O(N) for a complete iteration, in
     cursor to return back to 0. N is the number of elements inside the collection..";
 const TOTAL_COST: &str = "O(N) where N is the total number of elements in all given sets.";
 
+const MEMBERS_COST: &str = "O(N) where N is the number of specified members";
+const SADDEX_COST: &str = "O(N) where N is the number of members being added.";
+
+const CHANGED_KEY: Arg = key("key", RW | UPDATE);
+const MEMBERS: Arg = block("members", &[integer("nummembers"), element("member").multiple()]).token("MEMBERS");
+const SADDEX_CONDITION: Arg = one_of("condition", &[token("mnx", "MNX"), token("mxx", "MXX")]).optional();
 const READ_KEY: Arg = key("key", RO | ACCESS);
 const COUNT: Arg = integer("count").optional();
 const UNORDERED: &[&str] = &["nondeterministic_output_order"];
@@ -44,6 +54,43 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("SADD", sadd, WRITE | DENY_OOM | FAST, Group::Set)
         .args(&[key("key", RW | INSERT), element("member").multiple()])
         .docs("1.0.0", SADD_COST, "Adds members to a set, creating it if necessary."),
+    Command::new("SADDEX", expire::saddex, WRITE | DENY_OOM | FAST, Group::Set)
+        .effect(Effect::Given)
+        .args(&[CHANGED_KEY, SADDEX_CONDITION, EXPIRATION_OR_KEEPTTL, MEMBERS])
+        .docs("8.12.0", SADDEX_COST, "Adds members to a set, optionally under a condition and with an expiration."),
+    Command::new("SEXPIRE", expire::sexpire, WRITE | FAST | NO_ENGINE, Group::Set)
+        .effect(Effect::Given)
+        .args(&[CHANGED_KEY, integer("seconds"), CONDITION, MEMBERS])
+        .docs("8.12.0", MEMBERS_COST, "Makes members expire after a number of seconds."),
+    Command::new("SEXPIREAT", expire::sexpireat, WRITE | FAST | NO_ENGINE, Group::Set)
+        .effect(Effect::Given)
+        .args(&[CHANGED_KEY, unix_time("unix-time-seconds"), CONDITION, MEMBERS])
+        .docs("8.12.0", MEMBERS_COST, "Makes members expire at a Unix time in seconds."),
+    Command::new("SEXPIRETIME", expire::sexpiretime, READ | FAST, Group::Set)
+        .args(&[READ_KEY, MEMBERS])
+        .docs("8.12.0", MEMBERS_COST, "Returns the Unix times in seconds at which members expire."),
+    Command::new("SPERSIST", expire::spersist, WRITE | FAST, Group::Set)
+        .args(&[CHANGED_KEY, MEMBERS])
+        .docs("8.12.0", MEMBERS_COST, "Removes the expirations of members."),
+    Command::new("SPEXPIRE", expire::spexpire, WRITE | FAST | NO_ENGINE, Group::Set)
+        .effect(Effect::Given)
+        .args(&[CHANGED_KEY, integer("milliseconds"), CONDITION, MEMBERS])
+        .docs("8.12.0", MEMBERS_COST, "Makes members expire after a number of milliseconds."),
+    Command::new("SPEXPIREAT", expire::spexpireat, WRITE | FAST | NO_ENGINE, Group::Set)
+        .effect(Effect::Given)
+        .args(&[CHANGED_KEY, unix_time("unix-time-milliseconds"), CONDITION, MEMBERS])
+        .docs("8.12.0", MEMBERS_COST, "Makes members expire at a Unix time in milliseconds."),
+    Command::new("SPEXPIRETIME", expire::spexpiretime, READ | FAST, Group::Set)
+        .args(&[READ_KEY, MEMBERS])
+        .docs("8.12.0", MEMBERS_COST, "Returns the Unix times in milliseconds at which members expire."),
+    Command::new("SPTTL", expire::spttl, READ | FAST, Group::Set)
+        .args(&[READ_KEY, MEMBERS])
+        .tips(RANDOM)
+        .docs("8.12.0", MEMBERS_COST, "Returns the times to live of members in milliseconds."),
+    Command::new("STTL", expire::sttl, READ | FAST, Group::Set)
+        .args(&[READ_KEY, MEMBERS])
+        .tips(RANDOM)
+        .docs("8.12.0", MEMBERS_COST, "Returns the times to live of members in seconds."),
     Command::new("SREM", srem, WRITE | FAST, Group::Set)
         .args(&[key("key", RW | DELETE), element("member").multiple()])
         .docs("1.0.0", SREM_COST, "Removes members from a set."),
@@ -118,13 +165,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.8.0", SSCAN_COST, "Iterates over the members of a set."),
 ];
 
-/// The event of adding members to a set.
-const SADD: &Event = &Event::one(Classes::SET, "sadd");
-/// The event of removing members from a set.
-const SREM: &Event = &Event::one(Classes::SET, "srem");
-
 fn sadd(call: &mut Call<'_>) -> Result<()> {
-    let (key, count, rules) = (call.args.key()?, call.args.left(), rules(call));
+    let (key, rules) = (unexpired_key(call)?, rules(call));
+    let count = call.args.left();
     let mut edit = call.view.edit::<Set>(key, SADD)?;
     let (is_new, mut first) = (!edit.exists(), Some(StoredElement::of(call.args.bytes()?)));
     let mut set = match edit.annotate() {
@@ -146,7 +189,7 @@ fn sadd(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn srem(call: &mut Call<'_>) -> Result<()> {
-    let key = call.args.key()?;
+    let key = unexpired_key(call)?;
     let (mut edit, mut removed) = (call.view.edit::<Set>(key, SREM)?, 0);
     if let Some(mut set) = edit.annotate() {
         while let Some(member) = call.args.next_arg() {
@@ -160,22 +203,22 @@ fn srem(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn scard(call: &mut Call<'_>) -> Result<()> {
-    let key = call.args.key()?;
-    let len = call.view.get::<Set>(key, Lookup::READ)?.map_or(0, SetRef::len);
+    let key = unexpired_key(call)?;
+    let len = call.view.get_set(key, Lookup::READ)?.map_or(0, SetRef::len);
     call.reply.int(len as i64);
     Ok(())
 }
 
 fn sismember(call: &mut Call<'_>) -> Result<()> {
-    let (key, member) = (call.args.key()?, StoredElement::of(call.args.bytes()?));
-    let is_member = call.view.get::<Set>(key, Lookup::READ)?.is_some_and(|set| set.contains(member));
+    let (key, member) = (unexpired_key(call)?, StoredElement::of(call.args.bytes()?));
+    let is_member = call.view.get_set(key, Lookup::READ)?.is_some_and(|set| set.contains(member));
     call.reply.int(i64::from(is_member));
     Ok(())
 }
 
 fn smismember(call: &mut Call<'_>) -> Result<()> {
-    let key = call.args.key()?;
-    let set = call.view.get::<Set>(key, Lookup::READ)?;
+    let key = unexpired_key(call)?;
+    let set = call.view.get_set(key, Lookup::READ)?;
     call.reply.array(call.args.left());
     while let Some(member) = call.args.next_arg() {
         let is_member = set.is_some_and(|set| set.contains(StoredElement::of(member)));
@@ -185,8 +228,8 @@ fn smismember(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn smembers(call: &mut Call<'_>) -> Result<()> {
-    let key = call.args.key()?;
-    match call.view.get::<Set>(key, Lookup::READ)? {
+    let key = unexpired_key(call)?;
+    match call.view.get_set(key, Lookup::READ)? {
         Some(set) => reply_set(&mut call.reply, set),
         None => call.reply.set(0),
     }
@@ -196,11 +239,10 @@ fn smembers(call: &mut Call<'_>) -> Result<()> {
 /// Handles SMOVE. As in Redis, a missing source is noticed before a destination of another type, and the member is
 /// removed only after the type of the destination is checked.
 fn smove(call: &mut Call<'_>) -> Result<()> {
-    let (source, destination) = (call.args.key()?, call.args.key()?);
-    let (text, rules) = (call.args.bytes()?, rules(call));
-    let member = StoredElement::of(text);
-    let is_member = match call.view.get::<Set>(source, Lookup::WRITE)? {
-        Some(set) => set.contains(member),
+    let (source, destination) = (unexpired_key(call)?, unexpired_key(call)?);
+    let member = StoredElement::of(call.args.bytes()?);
+    let deadline = match call.view.get::<Set>(source, Lookup::WRITE)? {
+        Some(set) => set.deadline(member),
         None => {
             call.view.lookup(destination, Lookup::WRITE);
             call.reply.int(0);
@@ -208,23 +250,42 @@ fn smove(call: &mut Call<'_>) -> Result<()> {
         }
     };
     call.view.get::<Set>(destination, Lookup::WRITE)?;
-    if is_member && source.bytes != destination.bytes {
+    if let Some(deadline) = deadline
+        && source.bytes != destination.bytes
+    {
         call.view.edit::<Set>(source, SREM)?.change().remove(member);
-        let mut edit = call.view.edit::<Set>(destination, SADD)?;
-        if !edit.exists() {
-            edit.change().start(member, 1, rules);
-            edit.change().add(member, rules);
-        } else if !edit.value().contains(member) {
-            edit.change().add(member, rules);
-        }
+        take_in(call, destination, member, deadline)?;
     }
-    call.reply.int(i64::from(is_member));
+    call.reply.int(i64::from(deadline.is_some()));
+    Ok(())
+}
+
+/// Adds a member that was removed from another set, with the deadline that it had there, if any.
+fn take_in(call: &mut Call<'_>, key: Key<'_>, member: StoredElement<'_>, deadline: Option<i64>) -> Result<()> {
+    let rules = rules(call);
+    let mut edit = call.view.edit::<Set>(key, SADD)?;
+    let (is_new, present) = (!edit.exists(), edit.value().deadline(member));
+    edit.set_event(match (present, deadline) {
+        (None, None) => SADD,
+        (None, Some(_)) => SADD_SEXPIRE,
+        (Some(_), Some(_)) => Set::EXPIRES,
+        (Some(_), None) => Set::PERSISTED,
+    });
+    if is_new {
+        edit.change_uncounted().start(member, 1, rules);
+    }
+    if present.is_none() {
+        edit.change().add(member, rules);
+    }
+    if deadline.is_some() || present.flatten().is_some() {
+        edit.change().set_deadline(member, deadline, rules);
+    }
     Ok(())
 }
 
 fn sscan(call: &mut Call<'_>) -> Result<()> {
-    let (key, cursor) = (call.args.key()?, read_cursor(&mut call.args)?);
-    let Some(set) = call.view.get::<Set>(key, Lookup::READ)? else {
+    let (key, cursor) = (unexpired_key(call)?, read_cursor(&mut call.args)?);
+    let Some(set) = call.view.get_set(key, Lookup::READ)? else {
         reply_nothing(&mut call.reply);
         return Ok(());
     };
@@ -236,16 +297,17 @@ fn sscan(call: &mut Call<'_>) -> Result<()> {
         }
         usize::from(is_admitted)
     };
-    match set {
-        SetRef::Big(big) => scan.reply_table(&mut call.reply, |reply, position| {
-            let (mut visited, mut written) = (0, 0);
-            let next = big.scan(position, |member| {
-                visited += 1;
-                written += write(reply, member);
-            });
-            (visited, written, next)
-        }),
-        packed => scan.reply_packed(&mut call.reply, |reply| packed.iter().map(|member| write(reply, member)).sum()),
+    if set.is_packed() {
+        scan.reply_packed(&mut call.reply, |reply| set.iter().map(|member| write(reply, member)).sum());
+        return Ok(());
     }
+    scan.reply_table(&mut call.reply, |reply, position| {
+        let (mut visited, mut written) = (0, 0);
+        let next = set.scan(position, |member| {
+            visited += 1;
+            written += write(reply, member);
+        });
+        (visited, written, next)
+    });
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! SPOP and SRANDMEMBER.
 
+use crate::command::element_expiry::unexpired_key;
 use crate::command::elements::{RandomSample, reply_item, reply_repeated};
 use crate::command::set::members::reply_set;
 use crate::dispatch::Call;
@@ -16,7 +17,7 @@ const SPOP: &Event = &Event::one(Classes::SET, "spop");
 const LOGGED_TOGETHER: usize = 1024;
 
 pub(super) fn spop(call: &mut Call<'_>) -> Result<()> {
-    let key = call.args.key()?;
+    let key = unexpired_key(call)?;
     let count = match call.args.left() {
         0 => return pop_one(call, key),
         1 => call.args.count()?,
@@ -86,14 +87,14 @@ fn log_removed(call: &mut Call<'_>, key: Key<'_>, members: &[OwnedMember]) {
 }
 
 pub(super) fn srandmember(call: &mut Call<'_>) -> Result<()> {
-    let key = call.args.key()?;
+    let key = unexpired_key(call)?;
     let sample = match call.args.left() {
         0 => None,
         1 => Some(RandomSample::of(call.args.symmetric_int()?)),
         _ => return Err(Error::Syntax),
     };
     let mut dice = call.view.dice(key);
-    let (set, reply) = (call.view.get::<Set>(key, Lookup::READ)?, &mut call.reply);
+    let (set, reply) = (call.view.get_set(key, Lookup::READ)?, &mut call.reply);
     match (set, sample) {
         (None, None) => reply.null(),
         (None, Some(_)) => reply.array(0),

@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
+use crate::command::element_expiry::unexpired_key;
 use crate::command::elements::store_result;
 use crate::command::set_difference::{RemovedMembers, others_cost_less};
 use crate::command::sorted_set::elements::{growth, reply_elements};
@@ -19,7 +20,7 @@ use crate::store::limits::ValueLimits;
 use crate::store::value::listpack::StoredElement;
 use crate::store::value::sorted_set::{BigSortedSet, Score, ScoreTable};
 use crate::store::value::{DataType, Set, SetRef, SetRules, SortedSet, SortedSetRef, Type};
-use crate::store::{Classes, Event, Key, Lookup, Store};
+use crate::store::{Classes, Cx, Event, Key, Lookup, Store};
 use crate::text::double::parse_double;
 
 /// The event of storing a union.
@@ -138,7 +139,7 @@ impl<'a> Request<'a> {
         let numkeys = usize::try_from(numkeys).ok().filter(|count| *count <= call.args.left()).ok_or(Error::Syntax)?;
         let mut keys = SmallVec::with_capacity(numkeys);
         for _ in 0..numkeys {
-            let key = call.args.key()?;
+            let key = unexpired_key(call)?;
             let kind = call.view.lookup(key, Lookup::READ).map(Entry::kind);
             if kind.is_some_and(|kind| !matches!(kind, Type::SortedSet | Type::Set)) {
                 return Err(Error::WrongType);
@@ -192,11 +193,11 @@ enum Source<'e> {
 }
 
 impl<'e> Source<'e> {
-    fn of(entry: Option<&'e Entry>) -> Self {
+    fn of(entry: Option<&'e Entry>, cx: &Cx) -> Self {
         let Some(entry) = entry else { return Source::Nothing };
         match entry.kind() {
             Type::SortedSet => Source::SortedSet(SortedSet::read(entry)),
-            Type::Set => Source::Set(Set::read(entry)),
+            Type::Set => Source::Set(Set::read(entry).seen_by(cx)),
             _ => Source::Nothing,
         }
     }
@@ -334,9 +335,9 @@ fn combine<'e>(store: &Store, limits: ValueLimits, request: &Request<'_>, source
 
 /// Returns the sources of a request: those of intersections and unions from the smallest to the largest, which is also
 /// the order in which scores are added.
-fn sources<'e>(request: &Request<'_>, entries: &[Option<&'e Entry>]) -> Sources<'e> {
+fn sources<'e>(request: &Request<'_>, entries: &[Option<&'e Entry>], cx: &Cx) -> Sources<'e> {
     let weights = request.weights.iter().copied();
-    let mut sources: Sources<'e> = entries.iter().map(|entry| Source::of(*entry)).zip(weights).collect();
+    let mut sources: Sources<'e> = entries.iter().map(|entry| Source::of(*entry, cx)).zip(weights).collect();
     if request.operation != Operation::Difference {
         sources.sort_by_key(|(source, _)| source.len());
     }
@@ -358,8 +359,9 @@ pub(super) fn zdiff(call: &mut Call<'_>) -> Result<()> {
 fn reply_combined(call: &mut Call<'_>, operation: Operation) -> Result<()> {
     let request = Request::read(call, operation, Purpose::Reply)?;
     let (store, limits) = (&call.namespace.store, call.config.limits());
+    let cx = call.view.cx();
     let entries = call.view.peek_all(&request.keys);
-    match combine(store, limits, &request, &sources(&request, &entries)) {
+    match combine(store, limits, &request, &sources(&request, &entries, &cx)) {
         Combined::Borrowed(elements) => {
             reply_elements(&mut call.reply, elements.len(), as_elements(&elements), request.with_scores);
         }
@@ -374,9 +376,10 @@ fn reply_combined(call: &mut Call<'_>, operation: Operation) -> Result<()> {
 
 pub(super) fn zintercard(call: &mut Call<'_>) -> Result<()> {
     let request = Request::read(call, Operation::Intersection, Purpose::Count)?;
+    let cx = call.view.cx();
     let entries = call.view.peek_all(&request.keys);
     let mut count = 0;
-    intersect(&sources(&request, &entries), request.aggregate, |_, _| {
+    intersect(&sources(&request, &entries, &cx), request.aggregate, |_, _| {
         count += 1;
         count != request.limit
     });
@@ -400,8 +403,9 @@ fn store_combined(call: &mut Call<'_>, operation: Operation) -> Result<()> {
     let target = call.args.key()?;
     let request = Request::read(call, operation, Purpose::Store)?;
     let (store, limits, growth) = (&call.namespace.store, call.config.limits(), growth(call));
+    let cx = call.view.cx();
     let entries = call.view.peek_all(&request.keys);
-    let stored = match combine(store, limits, &request, &sources(&request, &entries)) {
+    let stored = match combine(store, limits, &request, &sources(&request, &entries, &cx)) {
         Combined::Borrowed(elements) if elements.is_empty() => None,
         Combined::Borrowed(elements) => {
             Some((SortedSet::entry(target.bytes, as_elements(&elements), growth), elements.len()))

@@ -28,10 +28,12 @@ use crate::resp::parse_int;
 use crate::store::Hasher;
 use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
+use crate::store::value::Type;
 use crate::time::clock::Deadline;
 use crate::types;
 use crate::types::hash_template::{HashTemplate, HashTemplates};
 use crate::types::payload::{self, ValueOptions, ValueTarget};
+use crate::types::set_deadlines::{self, MEMBERS};
 
 /// The versions of Valkey whose files are read.
 const VALKEY: std::ops::RangeInclusive<u16> = 80..=81;
@@ -99,6 +101,8 @@ enum Piece {
     Lock(Box<[u8]>),
     Producers(Box<[u8]>),
     Template(HashTemplate),
+    /// Deadlines of members of the set before.
+    Members(Box<[u8]>),
     Key(Entry),
     Nothing,
     /// The end, with the checksum that follows it; 0 without.
@@ -122,6 +126,10 @@ pub(crate) struct FileReader<'a, R> {
     version: u16,
     ahead: Ahead,
     templates: HashTemplates,
+    /// A set whose members may have deadlines in the records behind it.
+    set: Option<FileItem>,
+    /// The item behind such a set.
+    next: Option<FileItem>,
 }
 
 impl<'a, R: Read> FileReader<'a, R> {
@@ -139,6 +147,8 @@ impl<'a, R: Read> FileReader<'a, R> {
             version,
             ahead: Ahead::default(),
             templates: HashTemplates::default(),
+            set: None,
+            next: None,
         })
     }
 
@@ -161,13 +171,30 @@ impl<'a, R: Read> FileReader<'a, R> {
     /// # Errors
     /// The file violates the format or cannot be read; nothing may be read after an error, either.
     pub(crate) fn read(&mut self) -> Result<FileItem, FileError> {
+        if let Some(item) = self.next.take() {
+            return Ok(item);
+        }
         loop {
             let offset = self.buffer.offset();
-            let item = self.read_piece().and_then(|piece| self.item_of(piece));
+            let item = self.read_piece().and_then(|piece| self.follow(piece));
             if let Some(item) = item.map_err(|reason| FileError { offset, reason })? {
                 return Ok(item);
             }
         }
+    }
+
+    /// Returns the item that a piece completes: a set that the piece follows, or the piece itself.
+    fn follow(&mut self, piece: Piece) -> Result<Option<FileItem>, FileDefect> {
+        let Some(mut set) = self.set.take() else { return self.item_of(piece) };
+        if let (Piece::Members(value), FileItem::Entry { entry, .. }) = (&piece, &mut set) {
+            let ReadOptions { limits, hasher, .. } = self.options;
+            let target = ValueTarget { key: b"", deadline: None, limits, hasher };
+            set_deadlines::adopt(entry, value, target).ok_or(FileDefect::Record(opcode::AUX))?;
+            self.set = Some(set);
+            return Ok(None);
+        }
+        self.next = self.item_of(piece)?;
+        Ok(Some(set))
     }
 
     /// Reads a piece; loads as much of it as is needed.
@@ -274,7 +301,12 @@ impl<'a, R: Read> FileReader<'a, R> {
                 if let Some(text) = producers {
                     types::adopt_beside_value(&mut entry, &text);
                 }
-                return Ok(Some(FileItem::Entry { entry, usage, fence, lock }));
+                let is_set = entry.is_of(Type::Set);
+                let item = FileItem::Entry { entry, usage, fence, lock };
+                if !is_set {
+                    return Ok(Some(item));
+                }
+                self.set = Some(item);
             }
             Piece::Template(template) => {
                 if !self.templates.add(template) {
@@ -287,7 +319,7 @@ impl<'a, R: Read> FileReader<'a, R> {
             Piece::Fence(fence) => self.ahead.fence = fence,
             Piece::Lock(text) => self.ahead.lock = Some(text),
             Piece::Producers(text) => self.ahead.producers = Some(text),
-            Piece::Nothing => {}
+            Piece::Nothing | Piece::Members(_) => {}
         }
         Ok(None)
     }
@@ -376,6 +408,7 @@ fn parse_other(of: u8, has_checksum: bool, reader: &mut Reader<'_>) -> Option<Pi
                 FENCE => Piece::Fence(parse_int(&value)?),
                 LOCK => Piece::Lock(value.into()),
                 PRODUCERS => Piece::Producers(value.into()),
+                MEMBERS => Piece::Members(value.into()),
                 RETIRED_FENCE => Piece::Item(FileItem::RetiredFence(parse_retired(&value)?)),
                 key => Piece::Item(FileItem::Aux { key: key.into(), value: value.into() }),
             }

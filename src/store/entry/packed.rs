@@ -5,9 +5,12 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::memory::slab;
-use crate::store::entry::{Entry, OTHER_PACKING, type_bits};
+use crate::store::entry::{ENCODING, Entry, OTHER_PACKING, RAW, type_bits};
 use crate::store::value::{Packing, SHARED_MIN, Type, Value};
 use crate::time::clock::Deadline;
+
+/// The encoding of a packed collection with deadlines: a bit of the encoding of strings.
+const TIMED_PACKING: u8 = RAW;
 
 impl Entry {
     /// Creates an entry that holds a packed collection.
@@ -32,7 +35,11 @@ impl Entry {
     /// Returns the format of a packed collection.
     #[inline]
     pub fn packing(&self) -> Packing {
-        if self.header().kind & OTHER_PACKING == 0 { Packing::Listpack } else { Packing::Other }
+        match self.header().kind & ENCODING {
+            0 => Packing::Listpack,
+            OTHER_PACKING => Packing::Other,
+            _ => Packing::Timed,
+        }
     }
 
     /// Replaces the value by a packed collection of the same type.
@@ -65,5 +72,6 @@ fn packing_bits(packing: Packing) -> u8 {
     match packing {
         Packing::Listpack => 0,
         Packing::Other => OTHER_PACKING,
+        Packing::Timed => TIMED_PACKING,
     }
 }

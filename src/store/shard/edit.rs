@@ -220,7 +220,7 @@ impl<K: DataType> Edit<'_, '_, K> {
         if memory != self.memory {
             self.keys.resized(memory as isize - self.memory as isize);
         }
-        self.keys.record_fields(self.key, self.had_deadlines, nearest, self.cx);
+        self.keys.record_fields(self.key, K::TYPE, self.had_deadlines, nearest, self.cx);
         is_empty
     }
 

@@ -1,9 +1,11 @@
-//! The index of the deadlines of fields: a second tournament tree over the buckets of a shard's table.
+//! The index of the deadlines of elements, which are fields of hashes and members of sets and are called fields here: a
+//! second tournament tree over the buckets of a shard's table.
 
 use crate::memory::heap::allocation_len;
+use crate::store::cx::Cx;
 use crate::store::entry::Entry;
 use crate::store::expire::{DeadlineTree, NEVER};
-use crate::store::value::{DataType, Hash, Type};
+use crate::store::value::{DataType, Hash, Set, Type, VisibleHash};
 use crate::time::clock::Now;
 
 /// The deadlines of fields in a shard.
@@ -13,6 +15,8 @@ pub(in crate::store) struct FieldDeadlines {
     pub(in crate::store) bounds: DeadlineTree,
     /// Hashes with a field that has a deadline.
     pub(in crate::store) hashes: usize,
+    /// Sets with a member that has a deadline.
+    pub(in crate::store) sets: usize,
     /// Fields that have expired since the store was created.
     pub(in crate::store) expired: u64,
     /// Number of the fields in `expired` that the sweeper removed.
@@ -34,9 +38,14 @@ impl FieldDeadlines {
         }
     }
 
+    /// Returns the number of the values of a type some of whose elements have deadlines.
+    pub(in crate::store) fn count_mut(&mut self, of: Type) -> &mut usize {
+        if of == Type::Set { &mut self.sets } else { &mut self.hashes }
+    }
+
     /// Forgets all deadlines, because the table has become empty; returns their bounds.
     pub(in crate::store) fn take_bounds(&mut self) -> DeadlineTree {
-        self.hashes = 0;
+        (self.hashes, self.sets) = (0, 0);
         std::mem::take(&mut self.bounds)
     }
 
@@ -55,10 +64,33 @@ impl FieldDeadlines {
 /// Returns a lower bound of the deadlines of an entry's fields.
 #[inline]
 pub(in crate::store) fn nearest_deadline(entry: &Entry) -> Option<i64> {
-    if entry.is_of(Type::Hash) { Hash::nearest_deadline(entry) } else { None }
+    if entry.is_of(Type::Hash) {
+        Hash::nearest_deadline(entry)
+    } else if entry.is_of(Type::Set) {
+        Set::nearest_deadline(entry)
+    } else {
+        None
+    }
 }
 
-/// Returns true if an entry is a hash with a field that has a TTL of its own.
+/// Removes up to `max` elements of an entry whose deadlines have passed, and returns them.
+pub(super) fn remove_expired(entry: &mut Entry, now_ms: i64, max: usize) -> Vec<Box<[u8]>> {
+    match entry.kind() {
+        Type::Set => Set::write(entry).remove_expired(now_ms, max),
+        _ => Hash::write(entry).remove_expired(now_ms, max),
+    }
+}
+
+/// Returns true if all elements of an entry, some of which have deadlines, have expired for a call.
+#[cold]
+pub(super) fn has_no_element(entry: &Entry, cx: &Cx) -> bool {
+    match entry.kind() {
+        Type::Set => Set::read(entry).seen_by(cx).len() == 0,
+        _ => VisibleHash::new(Hash::read(entry), cx).is_empty(),
+    }
+}
+
+/// Returns true if an element of an entry, a field of a hash or a member of a set, has a TTL of its own.
 pub(crate) fn has_field_ttl(entry: &Entry) -> bool {
     nearest_deadline(entry).is_some()
 }

@@ -33,9 +33,9 @@ impl Keys {
         self.drop_entry(key, cx);
         if let Some(image) = alive {
             let entry = image.entry.copy(key.bytes);
-            let nearest = nearest_deadline(&entry);
+            let (of, nearest) = (entry.kind(), nearest_deadline(&entry));
             self.attach(key, entry, cx);
-            self.record_fields(key, false, nearest, cx);
+            self.record_fields(key, of, false, nearest, cx);
             self.set_fence(key, image.fence);
         }
         image.is_some() == alive.is_some()

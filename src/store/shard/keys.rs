@@ -26,10 +26,10 @@ use crate::store::memory_account::MemoryAccount;
 use crate::store::reclaim::Reclaimer;
 use crate::store::relocation::Moved;
 use crate::store::services::Services;
-use crate::store::shard::field_deadlines::{FieldDeadlines, nearest_deadline};
+use crate::store::shard::field_deadlines::{FieldDeadlines, has_no_element, nearest_deadline};
 use crate::store::table::{SlotPosition, Table};
 use crate::store::usage::Dice;
-use crate::store::value::{DataType, Hash, Str, Type, VisibleHash};
+use crate::store::value::{Str, Type};
 use crate::store::walk::{Beside, Entries, TableWalk};
 use crate::time::clock::{Deadline, Now};
 
@@ -66,7 +66,7 @@ pub(crate) struct Keys {
     /// All memory at the last report.
     reported: usize,
     pub(super) expired: u64,
-    /// Deadlines of fields of hashes, once there was one.
+    /// Deadlines of fields of hashes and of members of sets, once there was one.
     pub(in crate::store) fields: Option<Box<FieldDeadlines>>,
     /// Walk of a snapshot that has not visited all keys.
     pub(super) walk: Option<Box<TableWalk>>,
@@ -287,9 +287,9 @@ impl Keys {
     ) {
         self.unfinished += 1;
         self.displace(key, cx);
-        let nearest = nearest_deadline(&entry);
+        let (of, nearest) = (entry.kind(), nearest_deadline(&entry));
         self.attach(key, entry, cx);
-        self.record_fields(key, false, nearest, cx);
+        self.record_fields(key, of, false, nearest, cx);
         if is_new {
             self.emit(key, event::NEW);
         }
@@ -499,21 +499,15 @@ pub(super) fn record_use(entry: &Entry, memory_account: &MemoryAccount, dice: &m
 }
 
 /// Returns true if a key counts as missing because of time: its own deadline has passed, or the deadlines of all its
-/// fields.
+/// elements.
 #[inline]
 pub(super) fn is_expired(entry: &Entry, cx: &Cx) -> bool {
     is_due(entry, cx)
-        || nearest_deadline(entry).is_some_and(|at_ms| at_ms <= cx.now.wall_ms() && has_no_field(entry, cx))
+        || nearest_deadline(entry).is_some_and(|at_ms| at_ms <= cx.now.wall_ms() && has_no_element(entry, cx))
 }
 
 /// Returns true if the deadline of a key has passed.
 #[inline]
 pub(super) fn is_due(entry: &Entry, cx: &Cx) -> bool {
     entry.deadline().is_some_and(|deadline| cx.has_expired(deadline))
-}
-
-/// Returns true if all fields of a hash have expired.
-#[cold]
-fn has_no_field(entry: &Entry, cx: &Cx) -> bool {
-    VisibleHash::new(Hash::read(entry), cx).is_empty()
 }

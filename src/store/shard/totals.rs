@@ -17,12 +17,14 @@ pub struct Totals {
     pub swept: u64,
     /// Keys evicted since the store was created.
     pub evicted: u64,
-    /// Fields of hashes that have expired since the store was created.
+    /// Fields of hashes, and members of sets, that have expired since the store was created.
     pub expired_fields: u64,
     /// Part of `expired_fields`: fields that the sweeper removed before a call could find them.
     pub swept_fields: u64,
     /// Hashes with a TTL on a field.
     pub with_field_ttl: usize,
+    /// Sets with a TTL on a member.
+    pub with_member_ttl: usize,
     /// Watched keys, existing or not.
     pub watched: usize,
     /// Keys with blocked clients, existing or not.
@@ -49,6 +51,7 @@ impl std::ops::AddAssign for Totals {
         self.expired_fields += other.expired_fields;
         self.swept_fields += other.swept_fields;
         self.with_field_ttl += other.with_field_ttl;
+        self.with_member_ttl += other.with_member_ttl;
         self.watched += other.watched;
         self.blocking += other.blocking;
         self.locks += other.locks;

@@ -88,8 +88,10 @@ data_types!(declare_type);
 pub enum Packing {
     /// A listpack.
     Listpack,
-    /// The other format of the type: an intset for a set, a listpack with deadlines for a hash.
+    /// Another format of the type: an intset for a set.
     Other,
+    /// A listpack in which a value and a deadline follow each element, see `hash/packed.rs`.
+    Timed,
 }
 
 /// A data type: access of handlers to its values. A new type adds to the store its own file, its

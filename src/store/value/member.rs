@@ -8,8 +8,8 @@
 //! +-------------------------------------------+-----------+
 //! ```
 //!
-//! A text that is a canonical integer of 63 bits is always stored as an integer, so that two members are equal exactly
-//! if their words are, or if both are entries with the same text.
+//! A text that is a canonical integer of 63 bits is stored as an integer, unless it has a deadline: that is the
+//! deadline of its entry. Such an entry has the name, and so the hash, of the integer.
 //!
 //! Invariant, which every `unsafe` block below leans on: a word with the lowest bit 0 came from [`Entry::into_raw`],
 //! and this member alone owns that entry.
@@ -22,6 +22,7 @@ use std::ptr::{self, NonNull};
 use crate::store::entry::Entry;
 use crate::store::table::{Hasher, Item};
 use crate::store::value::listpack;
+use crate::time::clock::Deadline;
 
 /// The lowest bit of a word that holds an integer.
 const INT: usize = 1;
@@ -115,12 +116,26 @@ impl OwnedMember {
     pub(crate) fn item(&self) -> listpack::StoredElement<'_> {
         match self.entry().map(Entry::key) {
             None => listpack::StoredElement::Int(self.to_int().unwrap_or(0)),
-            Some(text) if text.len() < LONG_INT_LEN => listpack::StoredElement::Text(text),
+            Some(text) if text.len() < LONG_INT_LEN && self.deadline().is_none() => listpack::StoredElement::Text(text),
             Some(text) => listpack::StoredElement::of(text),
         }
     }
 
-    /// Returns a copy that shares no memory with the original.
+    /// Returns the deadline.
+    #[inline]
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        self.entry()?.deadline()
+    }
+
+    /// Sets or removes the deadline.
+    pub(super) fn set_deadline(&mut self, deadline: Option<Deadline>) {
+        *self = match deadline {
+            None => OwnedMember::new(self.name()),
+            Some(_) => self.name().with_bytes(|text| OwnedMember(Entry::text(text, b"", deadline).into_raw())),
+        };
+    }
+
+    /// Returns a copy without a deadline, which shares no memory with the original.
     pub(crate) fn copy(&self) -> Self {
         OwnedMember::new(self.name())
     }
@@ -129,7 +144,7 @@ impl OwnedMember {
     #[inline]
     pub(super) fn name(&self) -> MemberName<'_> {
         match self.entry() {
-            Some(entry) => MemberName(Form::Text(entry.key())),
+            Some(entry) => MemberName(timed_int(entry).map_or(Form::Text(entry.key()), Form::Int)),
             None => MemberName(Form::Int(self.to_int().unwrap_or(0))),
         }
     }
@@ -151,6 +166,13 @@ impl OwnedMember {
     }
 }
 
+/// Returns the integer that a member stored as an entry is; only one with a deadline is.
+#[inline]
+fn timed_int(entry: &Entry) -> Option<i64> {
+    entry.deadline()?;
+    listpack::StoredElement::of(entry.key()).to_int().filter(|int| (MIN..=MAX).contains(int))
+}
+
 impl Drop for OwnedMember {
     #[inline]
     fn drop(&mut self) {
@@ -167,7 +189,10 @@ impl Item for OwnedMember {
     #[inline]
     fn is(&self, name: MemberName<'_>) -> bool {
         match name.0 {
-            Form::Int(int) => self.to_int() == Some(int),
+            Form::Int(int) => match self.entry() {
+                None => self.to_int() == Some(int),
+                Some(entry) => timed_int(entry) == Some(int),
+            },
             Form::Text(text) => self.entry().is_some_and(|entry| entry.key() == text),
         }
     }

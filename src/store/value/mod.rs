@@ -45,7 +45,7 @@ pub(crate) use hash::{Hash, HashGrowth, HashMut, HashRef, HashText, VisibleHash}
 pub(crate) use kind::{DataType, Packing, Type, WrongType};
 pub(crate) use list::{List, ListBuilder, ListEnd, ListNode, ListRef, NodeLimit};
 pub(crate) use listpack::StoredElement;
-pub(crate) use set::{Rules as SetRules, Set, SetRef};
+pub(crate) use set::{Rules as SetRules, Set, SetMut, SetRef};
 pub(crate) use sorted_set::{SortedSet, SortedSetRef};
 pub(crate) use string::{SHARED_MIN, Str, StringHint};
 #[cfg(feature = "vectors")]

@@ -1,12 +1,15 @@
 //! Sets: small ones packed in their entries, as an intset or a listpack; large ones as a table of members.
 //!
 //! The first member decides: an integer creates an intset, anything else a listpack. Beyond the limits, which the
-//! caller passes, a set becomes a table, and stays one.
+//! caller passes, a set becomes a table, and stays one. Once a member gets a deadline, the set takes a form of its own,
+//! packed or not, see `set/timed.rs`.
 
 mod members;
 mod random;
 #[cfg(test)]
 mod tests;
+mod timed;
+mod timing;
 
 use crate::store::entry::Entry;
 use crate::store::limits::{PackedLimit, ValueLimits};
@@ -18,6 +21,7 @@ use crate::time::clock::Deadline;
 
 pub(crate) use crate::store::value::big::set::BigSet;
 pub(crate) use members::Members;
+pub(crate) use timed::TimedMembers;
 
 /// Length in bytes beyond which nothing is added to a listpack, whatever the limits are.
 const LISTPACK_LEN_MAX: usize = 1 << 30;
@@ -34,6 +38,8 @@ pub(crate) enum SetRef<'e> {
     Packed(Listpack<'e>),
     /// Above the limits of packed sets.
     Big(&'e BigSet),
+    /// In either form in which members may have deadlines.
+    Timed(TimedMembers<'e>),
 }
 
 /// A set borrowed for a change.
@@ -70,6 +76,7 @@ impl<'e> SetRef<'e> {
             SetRef::Ints(ints) => ints.len(),
             SetRef::Packed(listpack) => listpack.len(),
             SetRef::Big(big) => big.len(),
+            SetRef::Timed(timed) => timed.len(),
         }
     }
 
@@ -79,6 +86,7 @@ impl<'e> SetRef<'e> {
             SetRef::Ints(_) => "intset",
             SetRef::Packed(_) => "listpack",
             SetRef::Big(_) => "hashtable",
+            SetRef::Timed(timed) => timed.encoding(),
         }
     }
 
@@ -90,16 +98,40 @@ impl<'e> SetRef<'e> {
             (SetRef::Ints(ints), StoredElement::Int(int)) => ints.contains(int),
             (SetRef::Ints(_), StoredElement::Text(_)) => false,
             (SetRef::Packed(listpack), member) => position(listpack, member).is_some(),
+            (SetRef::Timed(timed), member) => timed.deadline(member).is_some(),
         }
     }
 
     /// Returns an iterator over the members: of an intset in ascending order, of a listpack in the order of insertion,
-    /// of a table in no particular order. Integers are returned as integers.
+    /// or of deadlines where members have them, of a table in no particular order. Integers are returned as integers.
     pub(crate) fn iter(self) -> Members<'e> {
         match self {
             SetRef::Ints(ints) => Members::of_ints(ints),
             SetRef::Packed(listpack) => Members::of_listpack(listpack),
             SetRef::Big(big) => Members::of_big(big),
+            SetRef::Timed(timed) => Members::of_timed(timed),
+        }
+    }
+
+    /// Visits the members at a scan position, all members of a packed set; see
+    /// [`Table::scan`](crate::store::table::Table::scan).
+    pub(crate) fn scan(self, position: u64, mut visit: impl FnMut(StoredElement<'_>)) -> Option<u64> {
+        match self {
+            SetRef::Big(big) => big.scan(position, visit),
+            SetRef::Timed(timed) => timed.scan(position, visit),
+            packed => {
+                packed.iter().for_each(|member| visit(member));
+                None
+            }
+        }
+    }
+
+    /// Returns true if the set is packed, so that a scan visits all of it at once.
+    pub(crate) fn is_packed(self) -> bool {
+        match self {
+            SetRef::Ints(_) | SetRef::Packed(_) => true,
+            SetRef::Big(_) => false,
+            SetRef::Timed(timed) => timed.is_packed(),
         }
     }
 }
@@ -108,7 +140,7 @@ impl Set {
     /// Creates an entry with an empty intset or listpack, for a result to be stored.
     pub(crate) fn draft(key: &[u8], packing: Packing, deadline: Option<Deadline>) -> Entry {
         let empty = match packing {
-            Packing::Listpack => Listpack::EMPTY.bytes(),
+            Packing::Listpack | Packing::Timed => Listpack::EMPTY.bytes(),
             Packing::Other => IntSet::EMPTY.bytes(),
         };
         Entry::packed(key, Type::Set, packing, empty, deadline)
@@ -138,6 +170,7 @@ impl SetMut<'_> {
             SetRef::Big(_) => return,
             SetRef::Ints(_) => rules.ints,
             SetRef::Packed(_) => rules.packed.entries,
+            SetRef::Timed(_) => return self.expect_timed(count, rules),
         };
         if count > max {
             self.grow_big(rules.hasher);
@@ -147,9 +180,10 @@ impl SetMut<'_> {
     /// Adds a member; an integer must be given as one. Returns true if it is new.
     #[inline]
     pub(crate) fn add(&mut self, member: StoredElement<'_>, rules: Rules<'_>) -> bool {
-        match self.big_mut() {
-            Some(big) => big.add(member),
-            None => self.add_packed(member, rules),
+        match self.0.value_mut() {
+            Some(Value::Set(big)) => big.add(member),
+            Some(Value::TimedSet(timed)) => timed.add(member),
+            _ => self.add_packed(member, rules),
         }
     }
 
@@ -186,6 +220,7 @@ impl SetMut<'_> {
                 }
                 true
             }
+            (Packing::Timed, member) => self.add_timed(member, rules),
         }
     }
 
@@ -229,6 +264,7 @@ impl SetMut<'_> {
                 ListpackMut::new(&mut *self.0).remove(at);
                 true
             }
+            (SetRef::Timed(_), member) => self.remove_timed(member),
             _ => false,
         }
     }
@@ -267,6 +303,9 @@ impl DataType for Set {
             (Some(bytes), Packing::Listpack, _) => SetRef::Packed(Listpack::new(bytes)),
             (Some(bytes), Packing::Other, _) => SetRef::Ints(IntSet::new(bytes)),
             (None, _, Some(Value::Set(big))) => SetRef::Big(big),
+            (Some(_), Packing::Timed, _) | (None, _, Some(Value::TimedSet(_))) => {
+                SetRef::Timed(TimedMembers::of(entry))
+            }
             _ => unreachable!("the type of the value was checked"),
         }
     }
@@ -288,5 +327,10 @@ impl DataType for Set {
             SetRef::Packed(listpack) => listpack.is_empty(),
             other => other.len() == 0,
         }
+    }
+
+    #[inline]
+    fn nearest_deadline(entry: &Entry) -> Option<i64> {
+        Self::read(entry).nearest_deadline()
     }
 }

@@ -28,7 +28,7 @@ impl<'a> View<'a> {
         keys.open(key, event, cx)
     }
 
-    /// Removes the expired fields of a hash; for the start of a call that reads it, or `writes` to it.
+    /// Removes the expired fields of a hash, or members of a set; for the start of a call that reads it, or `writes` to it.
     #[inline]
     pub(crate) fn expire_fields(&mut self, key: Key<'_>, writes: bool) {
         let (keys, cx) = self.keys(key);

@@ -1,4 +1,4 @@
-//! Random commands on streams and on fields with deadlines.
+//! Random commands on streams, and on fields and members with deadlines.
 
 use super::BEGIN_MS;
 use crate::differential::random::Random;
@@ -22,6 +22,29 @@ pub(crate) fn field_command(random: &mut Random, key: &[u8]) -> Vec<Vec<u8>> {
         9 => &[b"HSETEX", key, b"FXX", b"KEEPTTL", b"FIELDS", b"2", field, b"w", other, b"x"],
         10 => &[b"HSETEX", key, b"PX", time, b"FIELDS", b"2", field, b"y", other, b"z"],
         _ => &[b"HSET", key, field, b"1", other, b"2"],
+    };
+    args.iter().map(|arg| arg.to_vec()).collect()
+}
+
+/// Generates a command on the deadlines of members.
+pub(crate) fn member_command(random: &mut Random, key: &[u8], other: &[u8]) -> Vec<Vec<u8>> {
+    let time = [5, 20, 40, 1000, 0, BEGIN_MS as usize + 60, 1][random.below(7)].to_string();
+    let time = time.as_bytes();
+    let [one, two] = [(); 2].map(|()| [&b"m"[..], b"n", b"7", b"-1", b"member:1", b""][random.below(6)]);
+    let option = [&b"NX"[..], b"XX", b"GT", b"LT"][random.below(4)];
+    let args: &[&[u8]] = match random.below(12) {
+        0 => &[b"SPEXPIRE", key, time, b"MEMBERS", b"2", one, two],
+        1 => &[b"SPEXPIRE", key, time, option, b"MEMBERS", b"2", one, two],
+        2 => &[b"SEXPIRE", key, b"1", b"MEMBERS", b"1", one],
+        3 => &[b"SPEXPIREAT", key, time, option, b"MEMBERS", b"1", one],
+        4 => &[b"SPERSIST", key, b"MEMBERS", b"2", one, two],
+        5 => &[b"SADDEX", key, b"MNX", b"PX", time, b"MEMBERS", b"1", one],
+        6 => &[b"SADDEX", key, b"KEEPTTL", b"MEMBERS", b"2", one, two],
+        7 => &[b"SADDEX", key, b"PX", time, b"MEMBERS", b"2", one, two],
+        8 => &[b"SADDEX", key, b"MEMBERS", b"2", one, two],
+        9 => &[b"SMOVE", key, other, one],
+        10 => &[[&b"SUNIONSTORE"[..], b"SINTERSTORE", b"SDIFFSTORE"][random.below(3)], other, key, other],
+        _ => &[b"SADD", key, one, two],
     };
     args.iter().map(|arg| arg.to_vec()).collect()
 }

@@ -129,6 +129,7 @@ pub(crate) const STORIES: &[Story] = &[
     ("rpush", "", "RPUSH l a b"),
     ("rpushx", "RPUSH l a", "RPUSHX l b"),
     ("sadd", "", "SADD s a b"),
+    ("saddex", "SADDEX s EX 9 MEMBERS 1 b", "SADDEX s PX 9000 MEMBERS 2 a b"),
     ("sdiffstore", "SADD s a b; SADD t b", "SDIFFSTORE k s t"),
     ("set", "", "SET k v PX 9000"),
     ("setbit", "", "SETBIT k 7 1"),
@@ -136,8 +137,13 @@ pub(crate) const STORIES: &[Story] = &[
     ("setifgreater", "", "SETIFGREATER k v 3"),
     ("setnx", "", "SETNX k v"),
     ("setrange", "SET k abc", "SETRANGE k 1 x"),
+    ("sexpire", "SADD s a b", "SEXPIRE s 9 MEMBERS 1 a"),
+    ("sexpireat", "SADD s a b", "SEXPIREAT s 1700000009 MEMBERS 1 a"),
     ("sinterstore", "SADD s a b; SADD t b", "SINTERSTORE k s t"),
     ("smove", "SADD s a b", "SMOVE s k a"),
+    ("spersist", "SADDEX s EX 9 MEMBERS 2 a b", "SPERSIST s MEMBERS 1 a"),
+    ("spexpire", "SADD s a b", "SPEXPIRE s 9000 MEMBERS 2 a b"),
+    ("spexpireat", "SADD s a b", "SPEXPIREAT s 1600000009000 MEMBERS 2 a b"),
     ("sort", "RPUSH l 3 1 2", "SORT l STORE k"),
     ("spop", "SADD s a b c", "SPOP s 2"),
     ("srem", "SADD s a b", "SREM s a"),
@@ -292,6 +298,10 @@ fn what_no_command_changes_is_recorded_too() {
     assert_recorded("the expiry of a field", "HSETEX h PX 10 FIELDS 1 a 1; HSET h b 1", |server, client| {
         server.advance_ms(10);
         client.call("HLEN h")
+    });
+    assert_recorded("the expiry of a member", "SADDEX s PX 10 MEMBERS 1 a; SADD s b", |server, client| {
+        server.advance_ms(10);
+        client.call("SCARD s")
     });
     assert_recorded("the end of a session", "", |server, client| {
         let mut holder = server.client();

@@ -85,6 +85,7 @@ const READS: &[&str] = &[
     "SCAN 0 COUNT 100000",
     "SCARD ?",
     "SDIFF ?",
+    "SEXPIRETIME ? MEMBERS 1 over",
     "SINTER ?",
     "SDIFFCARD 1 ?",
     "SINTERCARD 1 ?",
@@ -93,9 +94,12 @@ const READS: &[&str] = &[
     "SMEMBERS ?",
     "SMISMEMBER ? a b",
     "SORT_RO ? ALPHA",
+    "SPEXPIRETIME ? MEMBERS 1 over",
+    "SPTTL ? MEMBERS 1 over",
     "SRANDMEMBER ?",
     "SSCAN ? 0",
     "STRLEN ?",
+    "STTL ? MEMBERS 1 over",
     "SUBSTR ? 0 -1",
     "SUNION ?",
     "TOUCH ?",
@@ -173,6 +177,14 @@ fn commands(end_ms: i64) -> Vec<Vec<String>> {
         let fields = if more.is_empty() { "over" } else { &*fields };
         commands.push(split(&format!("HPEXPIREAT {key} {end_ms} FIELDS {} {fields}", fields.split(' ').count())));
     }
+    for (key, stays) in
+        [("over:members", ""), ("over:manymembers", ""), ("some:members", " stays"), ("some:more", " stays")]
+    {
+        let members = if key.contains("many") || key.contains("more") { &fields } else { "over other" };
+        commands.push(split(&format!("SADD {key} {members}{stays}")));
+        let count = members.split(' ').count();
+        commands.push(split(&format!("SPEXPIREAT {key} {end_ms} MEMBERS {count} {members}")));
+    }
     commands
 }
 
@@ -185,6 +197,8 @@ const OVER: &[&str] = &[
     "over:stream",
     "over:fields",
     "over:many",
+    "over:members",
+    "over:manymembers",
     #[cfg(feature = "json")]
     "over:json",
 ];
@@ -232,6 +246,28 @@ fn assert_over(client: &mut Client, state: &str) {
             "a script, {state}"
         );
     }
+    for key in ["some:members", "some:more"] {
+        for (read, reply) in [
+            ("SMEMBERS ?", "*1 $5 stays"),
+            ("SCARD ?", ":1"),
+            ("SISMEMBER ? over", ":0"),
+            ("SMISMEMBER ? over stays", "*2 :0 :1"),
+            ("STTL ? MEMBERS 2 over stays", "*2 :-2 :-1"),
+            ("SRANDMEMBER ?", "$5 stays"),
+            ("SRANDMEMBER ? 9", "*1 $5 stays"),
+            ("SRANDMEMBER ? -2", "*2 $5 stays $5 stays"),
+            ("SSCAN ? 0 COUNT 100000", "*2 $1 0 *1 $5 stays"),
+            ("SINTER ? ?", "*1 $5 stays"),
+            ("SUNION ? over:members", "*1 $5 stays"),
+            ("SDIFF ? missing", "*1 $5 stays"),
+            ("SUNIONCARD 1 ?", ":1"),
+            ("ZUNION 1 ?", "*1 $5 stays"),
+            ("SORT_RO ? ALPHA", "*1 $5 stays"),
+            ("EXISTS ?", ":1"),
+        ] {
+            assert_eq!(client.call(&read.replace('?', key)), reply, "{read} of {key}, {state}");
+        }
+    }
 }
 
 #[test]
@@ -276,7 +312,7 @@ fn no_reader_of_a_replica_finds_what_is_over_with_its_primary_or_without() {
     client.expect(&[("INCR over:text", ":1"), ("LPUSH over:list z", ":1")]);
     // When it takes the primary's place, it removes expired keys and fields.
     client.expect(&[("REPLICAOF NO ONE", "+OK")]);
-    wait_until(|| client.call("DBSIZE") == ":7");
+    wait_until(|| client.call("DBSIZE") == ":9");
 }
 
 #[test]
@@ -294,5 +330,5 @@ fn no_reader_finds_what_is_over_while_clients_are_paused() {
     assert_over(&mut client, "paused");
     client.expect(&[("CLIENT UNPAUSE", "+OK")]);
     server.advance_ms(1);
-    client.expect(&[("DBSIZE", ":3")]);
+    client.expect(&[("DBSIZE", ":5")]);
 }

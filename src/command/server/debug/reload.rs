@@ -117,7 +117,7 @@ fn reload_key(
     let body = body.into_bytes();
     let (kind, mut reader) = rdb::read_body(&body).ok_or(NOT_LOADED)?;
     let target = ValueTarget { key: key.bytes, deadline, limits, hasher };
-    let loaded = payload::read(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;
+    let loaded = payload::read_dump(kind, &mut reader, target, options).map_err(|_| NOT_LOADED)?;
     view.renew(key, loaded);
     view.set_usage(key, usage);
     Ok(())

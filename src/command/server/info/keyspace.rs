@@ -40,7 +40,7 @@ fn databases(from: &mut Reading<'_, '_>) -> Vec<(String, InfoValue)> {
         (&mut from.call.view, from.call.config.dialect().choose("subexpiry", "keys_with_volatile_items"));
     let mut databases = Vec::new();
     for db in view.used_databases() {
-        let (Totals { keys, with_ttl, with_field_ttl, .. }, mean_ttl_ms) = view.in_db(db, |view| {
+        let (Totals { keys, with_ttl, with_field_ttl, with_member_ttl, .. }, mean_ttl_ms) = view.in_db(db, |view| {
             let totals = view.totals();
             (totals, if totals.with_ttl > 0 { view.mean_ttl_ms() } else { 0 })
         });
@@ -49,7 +49,7 @@ fn databases(from: &mut Reading<'_, '_>) -> Vec<(String, InfoValue)> {
                 ("keys", keys.into()),
                 ("expires", with_ttl.into()),
                 ("avg_ttl", mean_ttl_ms.into()),
-                (with_deadlines, with_field_ttl.into()),
+                (with_deadlines, (with_field_ttl + with_member_ttl).into()),
             ];
             databases.push((db.to_string(), parts(facts)));
         }

@@ -107,9 +107,9 @@ impl Keys {
         if is_there {
             self.displace(key, cx);
         }
-        let nearest = nearest_deadline(&entry);
+        let (of, nearest) = (entry.kind(), nearest_deadline(&entry));
         self.attach(key, entry, cx);
-        self.record_fields(key, false, nearest, cx);
+        self.record_fields(key, of, false, nearest, cx);
         match fence {
             0 => self.sidecars_forget_value(key), // a retired fence
             fence => self.set_fence(key, fence),

@@ -18,6 +18,7 @@ impl Keys {
             expired_fields: self.fields.as_ref().map_or(0, |fields| fields.expired),
             swept_fields: self.fields.as_ref().map_or(0, |fields| fields.swept),
             with_field_ttl: self.fields.as_ref().map_or(0, |fields| fields.hashes),
+            with_member_ttl: self.fields.as_ref().map_or(0, |fields| fields.sets),
             watched: self.interests.counts().watched as usize,
             blocking: self.interests.counts().blocking as usize,
             locks: self.interests.counts().held as usize,
@@ -50,14 +51,14 @@ impl Keys {
                     deadlines.lower(bucket, at_ms);
                     sweep_timer.lower(at_ms);
                 }
-                with_fields.extend(found.field_deadline.map(|at_ms| (entry.key().to_vec(), at_ms)));
+                with_fields.extend(found.field_deadline.map(|at_ms| (entry.key().to_vec(), entry.kind(), at_ms)));
                 if found.is_empty {
                     empty.push(entry.key().into());
                 }
             });
         }
-        for (bytes, at_ms) in &with_fields {
-            self.record_fields(self.key(bytes), false, Some(*at_ms), cx);
+        for (bytes, of, at_ms) in &with_fields {
+            self.record_fields(self.key(bytes), *of, false, Some(*at_ms), cx);
         }
         empty
     }

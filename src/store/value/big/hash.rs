@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::memory::heap::allocation_len;
 use crate::store::entry::Entry;
-use crate::store::expire::{DeadlineTree, NEVER};
 use crate::store::table::Hasher;
 use crate::store::usage::Dice;
+use crate::store::value::big::deadlines::ElementDeadlines;
 use crate::store::value::big::elements::Elements;
 use crate::store::value::big::form::LargeForm;
 use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
@@ -21,15 +21,7 @@ pub(crate) struct BigHash {
     /// Bytes of the entries.
     memory: usize,
     /// Deadlines of fields, if there are any.
-    deadlines: Option<Box<Deadlines>>,
-}
-
-/// The deadlines of fields: a lower bound for each bucket of the table, in milliseconds since 1970.
-#[derive(Default)]
-struct Deadlines {
-    bounds: DeadlineTree,
-    /// Fields with a deadline.
-    count: usize,
+    deadlines: Option<Box<ElementDeadlines>>,
 }
 
 impl fmt::Debug for BigHash {
@@ -41,7 +33,7 @@ impl fmt::Debug for BigHash {
 impl LargeForm for BigHash {
     fn memory(&self) -> usize {
         let deadlines = self.deadlines.as_ref();
-        let index = deadlines.map_or(0, |index| allocation_len(size_of::<Deadlines>()) + index.bounds.memory());
+        let index = deadlines.map_or(0, |index| allocation_len(size_of::<ElementDeadlines>()) + index.memory());
         self.fields.memory() + self.memory + index
     }
 
@@ -155,8 +147,7 @@ impl BigHash {
         let Some((entry, merged)) = self.fields.remove(hash, field) else { return false };
         self.memory -= entry.memory();
         if let (Some((from, into)), Some(deadlines)) = (merged, &mut self.deadlines) {
-            deadlines.bounds.lower(into, deadlines.bounds.bound(from));
-            deadlines.bounds.set(from, NEVER);
+            deadlines.merge(from, into);
         }
         self.record_deadline(hash, entry.deadline().is_some(), None);
         true
@@ -174,7 +165,7 @@ impl BigHash {
 
     /// Returns a lower bound of the deadlines; `None` if there are none.
     pub(in crate::store::value) fn nearest_deadline(&self) -> Option<i64> {
-        self.deadlines.as_ref().map(|deadlines| i64::try_from(deadlines.bounds.earliest()).unwrap_or(i64::MAX))
+        self.deadlines.as_ref().and_then(|deadlines| deadlines.nearest())
     }
 
     /// Removes up to `max_count` fields whose deadlines have passed, or a few more from one bucket, and appends them to
@@ -185,19 +176,12 @@ impl BigHash {
         max_count: usize,
         expired: &mut Vec<Box<[u8]>>,
     ) {
-        let due_ms = u64::try_from(now_ms).unwrap_or(0);
+        let mut first = expired.len();
         while expired.len() < max_count
             && let Some(deadlines) = &mut self.deadlines
-            && let Some(bucket) = deadlines.bounds.due(due_ms)
+            && deadlines.take_due(&self.fields, now_ms, deadline_of, |entry| expired.push(entry.key().into()))
         {
-            let (mut bound, first) = (NEVER, expired.len());
-            self.fields.for_each_in(bucket, |entry| match deadline_of(entry) {
-                Some(at_ms) if at_ms <= now_ms => expired.push(entry.key().into()),
-                Some(at_ms) => bound = bound.min(at_ms.unsigned_abs()),
-                None => {}
-            });
-            deadlines.bounds.set(bucket, bound);
-            for field in &expired[first..] {
+            for field in &expired[std::mem::replace(&mut first, expired.len())..] {
                 self.remove(field);
             }
         }
@@ -208,7 +192,7 @@ impl BigHash {
         self.memory += entry.memory();
         let deadline = deadline_of(&entry);
         if let (Some((from, to)), Some(deadlines)) = (self.fields.insert(hash, entry), &mut self.deadlines) {
-            deadlines.bounds.lower(to, deadlines.bounds.bound(from));
+            deadlines.split(from, to);
         }
         self.record_deadline(hash, false, deadline);
     }
@@ -220,11 +204,8 @@ impl BigHash {
             return;
         }
         let deadlines = self.deadlines.get_or_insert_default();
-        deadlines.count = deadlines.count + usize::from(deadline.is_some()) - usize::from(had_one);
-        if let (Some(at_ms), Some(bucket)) = (deadline, self.fields.bucket_of(hash)) {
-            deadlines.bounds.lower(bucket, at_ms.unsigned_abs());
-        }
-        if deadlines.count == 0 {
+        deadlines.record(self.fields.bucket_of(hash), had_one, deadline);
+        if deadlines.is_empty() {
             self.deadlines = None;
         }
     }

@@ -1,5 +1,6 @@
 //! Values outside an entry: long strings, long packed collections, and one large form of each type.
 
+mod deadlines;
 pub(super) mod elements;
 pub(super) mod flat;
 pub(super) mod form;
@@ -22,7 +23,7 @@ use flat::FlatValue;
 use form::LargeForm;
 use hash::BigHash;
 use list::BigList;
-use set::BigSet;
+use set::{BigSet, TimedSet};
 use sorted_set::BigSortedSet;
 use stream::BigStream;
 use text::{LongText, pages};
@@ -60,6 +61,8 @@ macro_rules! declare_value {
                 $(#[cfg($cfg)])?
                 $of(Box<$large>),
             )+
+            /// A set that is not packed, some of whose members have deadlines.
+            TimedSet(Box<TimedSet>),
         }
 
         impl Value {
@@ -75,6 +78,10 @@ macro_rules! declare_value {
                             large
                         }
                     )+
+                    Value::TimedSet(set) => {
+                        let set: &TimedSet = set;
+                        set
+                    }
                 }
             }
 
@@ -90,6 +97,10 @@ macro_rules! declare_value {
                             large
                         }
                     )+
+                    Value::TimedSet(set) => {
+                        let set: &mut TimedSet = set;
+                        set
+                    }
                 }
             }
 
@@ -103,6 +114,7 @@ macro_rules! declare_value {
                         $(#[cfg($cfg)])?
                         Value::$of(large) => allocation_len(size_of::<$large>()) + $large::memory(large),
                     )+
+                    Value::TimedSet(set) => allocation_len(size_of::<TimedSet>()) + TimedSet::memory(set),
                 }
             }
 
@@ -116,6 +128,7 @@ macro_rules! declare_value {
                         $(#[cfg($cfg)])?
                         Value::$of(large) => Value::$of(Box::new($large::copy(large))),
                     )+
+                    Value::TimedSet(set) => Value::TimedSet(Box::new(TimedSet::copy(set))),
                 }
             }
         }

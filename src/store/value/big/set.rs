@@ -1,5 +1,7 @@
 //! Large sets: a table of members.
 
+mod timed;
+
 use std::fmt;
 
 use crate::store::table::Hasher;
@@ -9,6 +11,8 @@ use crate::store::value::big::form::LargeForm;
 use crate::store::value::big::walk::{Record, RecordPart, WalkedElement};
 use crate::store::value::listpack::StoredElement;
 use crate::store::value::member::{MemberName, OwnedMember};
+
+pub(crate) use timed::TimedSet;
 
 /// A set above the limits of packed sets.
 pub(crate) struct BigSet {
@@ -98,9 +102,12 @@ impl BigSet {
         self.insert(self.members.hash(name), OwnedMember::new(name));
     }
 
-    fn insert(&mut self, hash: u64, member: OwnedMember) {
+    /// Adds a missing member; returns the buckets, old and new, if one was split, as [`Table::insert`] does.
+    ///
+    /// [`Table::insert`]: crate::store::table::Table::insert
+    fn insert(&mut self, hash: u64, member: OwnedMember) -> Option<(usize, usize)> {
         self.texts += member.memory();
-        self.members.insert(hash, member);
+        self.members.insert(hash, member)
     }
 
     /// Removes a member. Returns true if it was in the set.
@@ -112,15 +119,18 @@ impl BigSet {
     pub(in crate::store::value) fn pop(&mut self, dice: &mut Dice) -> Option<OwnedMember> {
         // The name borrows from the table, which the removal changes, so it is read from a copy.
         let chosen = self.members.random(dice)?.copy();
-        self.take(chosen.item())
+        self.take(chosen.item()).map(|(member, _)| member)
     }
 
-    fn take(&mut self, member: StoredElement<'_>) -> Option<OwnedMember> {
+    /// Removes a member; returns it, and the buckets that were merged, as [`Table::remove`] does.
+    ///
+    /// [`Table::remove`]: crate::store::table::Table::remove
+    fn take(&mut self, member: StoredElement<'_>) -> Option<(OwnedMember, Option<(usize, usize)>)> {
         let mut buffer = itoa::Buffer::new();
         let name = MemberName::of_item(member, &mut buffer);
-        let (member, _) = self.members.remove(self.members.hash(name), name)?;
+        let (member, merged) = self.members.remove(self.members.hash(name), name)?;
         self.texts -= member.memory();
-        Some(member)
+        Some((member, merged))
     }
 
     /// Returns an iterator over the members, in no particular order.

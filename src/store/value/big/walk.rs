@@ -20,6 +20,8 @@ pub(crate) enum WalkedElement<'e> {
     Field(&'e [u8], &'e [u8], Option<i64>),
     /// A member of a set.
     Member(StoredElement<'e>),
+    /// A member of a set some of whose members have deadlines, and its deadline in milliseconds since 1970.
+    TimedMember(StoredElement<'e>, Option<i64>),
     /// A member of a sorted set, and its score.
     Scored(&'e [u8], f64),
     /// Consecutive bytes of a string.

@@ -7,7 +7,7 @@
 //!
 //! Deadlines of fields are wall-clock times, as in the format of Redis that packed hashes are stored and dumped in.
 
-mod packed;
+pub(in crate::store::value) mod packed;
 #[cfg(test)]
 mod tests;
 mod text;

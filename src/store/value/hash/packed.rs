@@ -2,7 +2,8 @@
 //!
 //! The second form is used once a field of the hash has got a deadline: the time in milliseconds since 1970, or 0 for
 //! none. It is in the order of the deadlines, with fields without a deadline last, so that the nearest deadline is the
-//! first.
+//! first. A packed set some of whose members have deadlines has this form, too: its fields are the members, with empty
+//! values.
 
 use crate::store::entry::Entry;
 use crate::store::value::Packing;
@@ -18,12 +19,13 @@ pub(crate) struct PackedHash<'e> {
 
 impl<'e> PackedHash<'e> {
     /// A hash without fields.
-    pub(super) const EMPTY: PackedHash<'static> = PackedHash { listpack: Listpack::EMPTY, has_deadlines: false };
+    pub(in crate::store::value) const EMPTY: PackedHash<'static> =
+        PackedHash { listpack: Listpack::EMPTY, has_deadlines: false };
 
     /// Borrows the listpack of a hash.
     #[inline]
-    pub(super) fn new(listpack: Listpack<'e>, packing: Packing) -> Self {
-        PackedHash { listpack, has_deadlines: packing == Packing::Other }
+    pub(in crate::store::value) fn new(listpack: Listpack<'e>, packing: Packing) -> Self {
+        PackedHash { listpack, has_deadlines: packing == Packing::Timed }
     }
 
     pub(crate) fn listpack(self) -> Listpack<'e> {
@@ -35,7 +37,7 @@ impl<'e> PackedHash<'e> {
         self.has_deadlines
     }
 
-    pub(super) fn len(self) -> usize {
+    pub(in crate::store::value) fn len(self) -> usize {
         self.listpack.len() / self.width()
     }
 
@@ -52,7 +54,7 @@ impl<'e> PackedHash<'e> {
 
     /// Returns the position of a field.
     #[inline]
-    pub(super) fn find(self, field: &[u8]) -> Option<usize> {
+    pub(in crate::store::value) fn find(self, field: &[u8]) -> Option<usize> {
         self.listpack.find(HEADER_LEN, field, self.width() - 1)
     }
 
@@ -75,19 +77,19 @@ impl<'e> PackedHash<'e> {
     }
 
     /// Returns the position of the field with an index.
-    pub(super) fn seek(self, index: usize) -> Option<usize> {
+    pub(in crate::store::value) fn seek(self, index: usize) -> Option<usize> {
         self.listpack.seek((self.width() * index) as isize)
     }
 
     /// Returns the deadline of the field at a position.
-    pub(super) fn deadline_at(self, at: usize) -> Option<i64> {
+    pub(in crate::store::value) fn deadline_at(self, at: usize) -> Option<i64> {
         if !self.has_deadlines {
             return None;
         }
         read_deadline(self.listpack.get(self.listpack.next(self.value_at(at))?))
     }
 
-    pub(super) fn nearest_deadline(self) -> Option<i64> {
+    pub(in crate::store::value) fn nearest_deadline(self) -> Option<i64> {
         if !self.has_deadlines {
             return None;
         }
@@ -102,6 +104,16 @@ impl<'e> PackedHash<'e> {
     /// Returns the fields with their values and deadlines.
     pub(super) fn timed(self) -> Timed<'e> {
         Timed { items: self.listpack.iter(), has_deadlines: self.has_deadlines }
+    }
+
+    /// Returns the members of a set in this form with their deadlines.
+    pub(in crate::store::value) fn members(self) -> impl Iterator<Item = (StoredElement<'e>, Option<i64>)> {
+        let mut items = self.listpack.iter();
+        std::iter::from_fn(move || {
+            let member = items.next()?;
+            items.next()?; // the empty value
+            Some((member, items.next().and_then(read_deadline)))
+        })
     }
 
     /// Returns the position of the first field without a deadline, or with a deadline later than `at_ms`.
@@ -145,7 +157,7 @@ fn packed(entry: &Entry) -> PackedHash<'_> {
 }
 
 /// Sets a field; returns true if it is new. An existing field loses its deadline unless it `keeps` it.
-pub(super) fn set(entry: &mut Entry, field: &[u8], value: &[u8], keeps: bool) -> bool {
+pub(in crate::store::value) fn set(entry: &mut Entry, field: &[u8], value: &[u8], keeps: bool) -> bool {
     let hash = packed(entry);
     let (found, width) = (hash.find(field), hash.width());
     let target = found.map(|at| (at, hash.value_at(at), !keeps && hash.deadline_at(at).is_some()));
@@ -163,7 +175,7 @@ pub(super) fn set(entry: &mut Entry, field: &[u8], value: &[u8], keeps: bool) ->
 }
 
 /// Removes a field; returns true if it existed.
-pub(super) fn remove(entry: &mut Entry, field: &[u8]) -> bool {
+pub(in crate::store::value) fn remove(entry: &mut Entry, field: &[u8]) -> bool {
     let hash = packed(entry);
     let (found, width) = (hash.find(field), hash.width());
     if let Some(at) = found {
@@ -173,7 +185,7 @@ pub(super) fn remove(entry: &mut Entry, field: &[u8]) -> bool {
 }
 
 /// Sets or removes the deadline of an existing field.
-pub(super) fn set_deadline(entry: &mut Entry, field: &[u8], deadline: Option<i64>) {
+pub(in crate::store::value) fn set_deadline(entry: &mut Entry, field: &[u8], deadline: Option<i64>) {
     add_deadlines(entry);
     let hash = packed(entry);
     let Some(at) = hash.find(field) else { return };
@@ -196,11 +208,16 @@ fn add_deadlines(entry: &mut Entry) {
     while let (Some(field), Some(value)) = (items.next(), items.next()) {
         with_deadlines.push_back_all(&[field.into(), value.into(), Encoded::of_int(0)]);
     }
-    entry.set_packed(Packing::Other, &bytes);
+    entry.set_packed(Packing::Timed, &bytes);
 }
 
 /// Removes up to `max_count` fields whose deadlines have passed, and appends them to `expired`.
-pub(super) fn remove_expired(entry: &mut Entry, now_ms: i64, max_count: usize, expired: &mut Vec<Box<[u8]>>) {
+pub(in crate::store::value) fn remove_expired(
+    entry: &mut Entry,
+    now_ms: i64,
+    max_count: usize,
+    expired: &mut Vec<Box<[u8]>>,
+) {
     let hash = packed(entry);
     let (mut next, mut count) = (hash.listpack.first(), 0); // the nearest deadlines are first
     while count < max_count

@@ -6,6 +6,7 @@ use crate::store::value::big::set::BigSet;
 use crate::store::value::intset::IntSet;
 use crate::store::value::listpack::{Items, Listpack, StoredElement};
 use crate::store::value::member::OwnedMember;
+use crate::store::value::set::TimedMembers;
 
 /// An iterator over the members of a set.
 pub(crate) struct Members<'e> {
@@ -17,6 +18,7 @@ enum Form<'e> {
     Ints(IntSet<'e>, Range<usize>),
     Packed(Items<'e>),
     Big(Box<dyn Iterator<Item = &'e OwnedMember> + 'e>),
+    Timed(Box<dyn Iterator<Item = StoredElement<'e>> + 'e>),
 }
 
 impl<'e> Members<'e> {
@@ -38,6 +40,12 @@ impl<'e> Members<'e> {
     pub(super) fn of_big(big: &'e BigSet) -> Self {
         Members { form: Form::Big(Box::new(big.iter())), left: big.len() }
     }
+
+    /// Iterates over the members of a set in which they may have deadlines.
+    pub(super) fn of_timed(timed: TimedMembers<'e>) -> Self {
+        let members = timed.iter().map(|(member, _)| member);
+        Members { form: Form::Timed(Box::new(members)), left: timed.len() }
+    }
 }
 
 impl<'e> Iterator for Members<'e> {
@@ -50,6 +58,7 @@ impl<'e> Iterator for Members<'e> {
             Form::Ints(ints, indexes) => indexes.next().map(|index| StoredElement::Int(ints.get(index))),
             Form::Packed(items) => items.next(),
             Form::Big(members) => members.next().map(OwnedMember::item),
+            Form::Timed(members) => members.next(),
         }
     }
 

@@ -12,6 +12,7 @@ impl<'e> SetRef<'e> {
     pub(crate) fn random(self, dice: &mut Dice) -> Option<StoredElement<'e>> {
         match self {
             SetRef::Big(big) => big.random(dice).map(OwnedMember::item),
+            SetRef::Timed(timed) => timed.random(dice),
             packed if packed.len() == 0 => None,
             SetRef::Ints(ints) => Some(StoredElement::Int(ints.get(dice.below(ints.len())))),
             SetRef::Packed(listpack) => {
@@ -25,6 +26,7 @@ impl<'e> SetRef<'e> {
     pub(crate) fn sample(self, count: usize, dice: &mut Dice, mut visit: impl FnMut(StoredElement<'e>)) {
         match self {
             SetRef::Big(big) => big.sample(count, dice).into_iter().for_each(|member| visit(member.item())),
+            SetRef::Timed(timed) => timed.sample(count, dice, visit),
             packed => {
                 let mut selection = RandomSelection::new(count, packed.len());
                 packed.iter().filter(|_| selection.takes(dice)).for_each(visit);
@@ -38,6 +40,15 @@ impl SetMut<'_> {
     pub(crate) fn pop(&mut self, count: usize, dice: &mut Dice, mut take: impl FnMut(StoredElement<'_>)) {
         if let Some(big) = self.big_mut() {
             (0..count).map_while(|_| big.pop(dice)).for_each(|member| take(member.item()));
+            return;
+        }
+        if let SetRef::Timed(timed) = self.as_ref() {
+            let mut chosen = Vec::new();
+            timed.sample(count, dice, |member| chosen.push(OwnedMember::of(member)));
+            chosen.iter().map(OwnedMember::item).for_each(|member| {
+                self.remove(member);
+                take(member);
+            });
             return;
         }
         if count == 1 {

@@ -111,6 +111,9 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["dump"]), "compression", "sometimes finds one more repetition, by chance", "always the same bytes", "deterministic"),
 
     // Streams
+    (Commands(&["scard", "smembers", "sinter", "sunion", "sdiff"]), "a member that has expired and was not removed yet", "8.12: is counted, or skipped and left", "removes it first", "an expired member is as invisible as an expired key"),
+    (Commands(&["sexpire", "saddex"]), "dumps and files of sets some of whose members have deadlines", "8.12: have a format of their own", "a plain set, and records behind it with the deadlines, which only keylatch reads", "older servers can read them"),
+    (Commands(&["saddex"]), "the log and replicas", "8.12: `SADDEX` with `PXAT`", "`SADD`, and the deadlines in the argument of a `PING`, which only keylatch reads", "older servers get the members, and an `SREM` for each that expires"),
     (Commands(&["xnack"]), "files, the log and replicas", "8.8: entries without a consumer have a format of their own", "they are those of a consumer with an empty name, delivered at the time 0; in `DUMP`, and in files with `rdb-version 14`, as in 8.8", "older servers can read them, and show them as 8.8 does"),
     (Commands(&["xcfgset", "xadd"]), "`IDMP` and `IDMPAUTO` of `XADD`: what a stream recognizes", "8.6: is in its files, which older servers cannot read", "is beside the value in files, the log and replicas of keylatch, where Redis skips it; in `DUMP`, `MIGRATE`, and files with `rdb-version 13` or 14, as in 8.6; the engine etcd refuses both", "older servers can read the files"),
     (Commands(&["restore"]), "payloads of Redis 8.6 to 8.10", "refuses them all", "reads all but arrays, rate limits, and metadata of modules that may not be ignored, of which the error says that they are not supported", "as Redis 8.10"),
@@ -164,14 +167,13 @@ pub(super) const BEHAVIOUR: &[Row] = &[
 
     // Data types
     (General(DataTypes), "search (`FT.*`), time series (`TS.*`), arrays (`AR*`)", "do not exist; Redis 8 has them", "unknown commands", "not implemented"),
-    (General(DataTypes), "deadlines of members of sets (`SEXPIRE` and its kin)", "do not exist; later versions have them", "unknown commands", "not implemented yet"),
     (General(DataTypes), "`BITRANGEINTARRAY`, `BLESS`, compressed bitmaps", "do not exist; Redis 8.12 has them", "unknown commands; a bitmap is a string", "not implemented"),
     (Commands(&["cms.initbydim", "cms.initbyprob", "cms.incrby"]), "`CELL_SIZE`, negative increments", "8.12: smaller sketches; occurrences are taken away", "errors", "not implemented"),
     (Commands(&["slowlog|get"]), "the CPU time of a command", "8.12: is shown", "is not shown", "not implemented"),
     (Commands(&["zrange", "zrangebyscore", "zrangebylex", "zrevrange", "zrevrangebyscore", "zrevrangebylex"]), "`XX`", "does not exist; Valkey 9.2: null for a missing key", "a syntax error", "not implemented"),
     (Commands(&["acl|setuser"]), "rules for databases, as `db=0`", "do not exist; Valkey 9.1 has them", "a syntax error", "not implemented"),
     (Commands(&["cluster|keyslot"]), "outside of a cluster", "is refused; Valkey 9.1 answers", "is refused", "as Redis"),
-    // Vector sets
+    (General(DataTypes), "`XIDMPRECORD`", "do not exist; later versions have them", "unknown commands", "not implemented yet"),    // Vector sets
     (Commands(&["vsim"]), "", "8.4: follows a graph, and may miss elements", "compares all elements and misses none, while others are served, in the set as it was at the start of the call; `EF`, `FILTER-EF`, `TRUTH` and `NOTHREAD` change nothing", "the same reply every time"),
     (Commands(&["vsim"]), "`FILTER` with more than 64 KiB", "8.4: is executed", "an error", "bounded memory"),
     (Commands(&["vsim"]), "`FILTER` that compares, for one element, attributes of more than 16 MiB in all", "8.4: is executed", "the element is left out", "others wait for it"),
