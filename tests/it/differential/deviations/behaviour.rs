@@ -173,7 +173,8 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["zrange", "zrangebyscore", "zrangebylex", "zrevrange", "zrevrangebyscore", "zrevrangebylex"]), "`XX`", "does not exist; Valkey 9.2: null for a missing key", "a syntax error", "not implemented"),
     (Commands(&["acl|setuser"]), "rules for databases, as `db=0`", "do not exist; Valkey 9.1 has them", "a syntax error", "not implemented"),
     (Commands(&["cluster|keyslot"]), "outside of a cluster", "is refused; Valkey 9.1 answers", "is refused", "as Redis"),
-    (General(DataTypes), "`XIDMPRECORD`", "do not exist; later versions have them", "unknown commands", "not implemented yet"),    // Vector sets
+
+    // Vector sets
     (Commands(&["vsim"]), "", "8.4: follows a graph, and may miss elements", "compares all elements and misses none, while others are served, in the set as it was at the start of the call; `EF`, `FILTER-EF`, `TRUTH` and `NOTHREAD` change nothing", "the same reply every time"),
     (Commands(&["vsim"]), "`FILTER` with more than 64 KiB", "8.4: is executed", "an error", "bounded memory"),
     (Commands(&["vsim"]), "`FILTER` that compares, for one element, attributes of more than 16 MiB in all", "8.4: is executed", "the element is left out", "others wait for it"),
