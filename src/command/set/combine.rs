@@ -269,10 +269,7 @@ fn take_deadlines(draft: &mut SetMut<'_>, sets: &[SetRef<'_>], rules: SetRules<'
 
 /// Returns the sets, the smallest first; none if one of them is missing, because the intersection is empty then.
 fn from_smallest<'e>(entries: &[Option<&'e Entry>], cx: &Cx) -> Sets<'e> {
-    let mut sets: Sets<'e> = match entries.iter().all(Option::is_some) {
-        true => present(entries, cx),
-        false => Sets::new(),
-    };
+    let mut sets = if entries.iter().all(Option::is_some) { present(entries, cx) } else { Sets::new() };
     sets.sort_by_key(|set| set.len());
     sets
 }

@@ -115,12 +115,12 @@ impl<'e> SetRef<'e> {
 
     /// Visits the members at a scan position, all members of a packed set; see
     /// [`Table::scan`](crate::store::table::Table::scan).
-    pub(crate) fn scan(self, position: u64, mut visit: impl FnMut(StoredElement<'_>)) -> Option<u64> {
+    pub(crate) fn scan(self, position: u64, visit: impl FnMut(StoredElement<'_>)) -> Option<u64> {
         match self {
             SetRef::Big(big) => big.scan(position, visit),
             SetRef::Timed(timed) => timed.scan(position, visit),
             packed => {
-                packed.iter().for_each(|member| visit(member));
+                packed.iter().for_each(visit);
                 None
             }
         }

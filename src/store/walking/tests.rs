@@ -118,7 +118,13 @@ fn write(element: WalkedElement<'_>, out: &mut MarkedBytes) {
             out.extend([field, b"=", value].concat());
             out.extend(format!("@{deadline:?}").bytes());
         }
-        WalkedElement::Member(member) => out.extend_from_slice(&member.to_cow()),
+        WalkedElement::Member(member) | WalkedElement::TimedMember(member, None) => {
+            out.extend_from_slice(&member.to_cow());
+        }
+        WalkedElement::TimedMember(member, deadline) => {
+            out.extend_from_slice(&member.to_cow());
+            out.extend(format!("@{deadline:?}").bytes());
+        }
         WalkedElement::Scored(member, score) => out.extend([member, format!("={score}").as_bytes()].concat()),
         WalkedElement::Plain(text) => out.extend_from_slice(text),
         WalkedElement::Chunk(id, listpack) => {
@@ -153,7 +159,13 @@ fn shown(entry: &Entry) -> Vec<u8> {
             let list = List::read(entry);
             list.iter().for_each(|item| item.with_text(|text| write(WalkedElement::Plain(text), &mut lines)))
         }
-        Type::Set => Set::read(entry).iter().for_each(|member| write(WalkedElement::Member(member), &mut lines)),
+        Type::Set => {
+            let set = Set::read(entry);
+            set.iter().for_each(|member| {
+                let deadline = set.deadline(member).flatten();
+                write(WalkedElement::TimedMember(member, deadline), &mut lines);
+            });
+        }
         Type::SortedSet => SortedSet::read(entry).iter().for_each(|(member, score)| {
             member.with_text(|member| write(WalkedElement::Scored(member, score.get()), &mut lines));
         }),

@@ -55,7 +55,13 @@ fn change_set(view: &mut View<'_>, change: &Change<'_>) {
     let item =
         if change.element.is_multiple_of(3) { StoredElement::Int(number) } else { StoredElement::Text(change.text) };
     match change.value {
-        Some(_) => _ = set.change().add(item, rules),
+        Some(value) => {
+            set.change().add(item, rules);
+            if value % 4 == 0 {
+                let deadline = (value % 8 == 0).then_some(i64::from(value) + 1_000_000);
+                set.change().set_deadline(item, deadline, rules);
+            }
+        }
         None if set.exists() => _ = set.change().remove(item),
         None => {}
     }
