@@ -16,7 +16,7 @@ const LOGGED_AT_ONCE: usize = 1024;
 pub(super) fn lmovem(call: &mut Call<'_>) -> Result<()> {
     let (request, _) = ManyMove::read(call, false)?;
     if !request.move_elements(call)? {
-        if request.is_exact { call.reply.null_array() } else { call.reply.array(0) }
+        call.reply.null_array();
     }
     Ok(())
 }

@@ -281,7 +281,7 @@ const REPLIES: &[(&str, &str, &str, &str)] = &[
      "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction",
      "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-policy') - argument(s) must be one of the following: volatile-lru, volatile-lrm, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lrm, allkeys-lfu, allkeys-random, noeviction",
      "`volatile-lrm` and `allkeys-lrm` are from Redis 8.6"),
-    ("LMOVEM none l LEFT LEFT", "-ERR unknown command 'LMOVEM', with args beginning with: 'none' 'l' 'LEFT' 'LEFT' ", "*0", "Redis has it since 8.10, and BLMOVEM"),
+    ("LMOVEM none l LEFT LEFT", "-ERR unknown command 'LMOVEM', with args beginning with: 'none' 'l' 'LEFT' 'LEFT' ", "*-1", "Redis has it since 8.10, and BLMOVEM"),
     ("INCREX n BYINT 5 UBOUND 3", "-ERR unknown command 'INCREX', with args beginning with: 'n' 'BYINT' '5' 'UBOUND' '3' ",
      "*2 :0 :0", "Redis has it since 8.8, Valkey since 9.2"),
     ("CLIENT CAPA redirect", "-ERR unknown subcommand 'CAPA'. Try CLIENT HELP.", "+OK", "Valkey has it since 8.0"),

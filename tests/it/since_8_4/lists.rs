@@ -29,14 +29,14 @@ fn several_elements_are_moved_at_once_and_returned_in_their_new_order() {
         ("LRANGE b 0 -1", "*5 $1 5 $1 4 $1 3 $1 2 $1 1"),
         ("LMOVEM b a LEFT RIGHT EXACTLY 6 OBO", "*-1"),
         ("LMOVEM missing a LEFT RIGHT EXACTLY 1 OBO", "*-1"),
-        ("LMOVEM missing a LEFT RIGHT COUNT 1 OBO", "*0"),
-        ("LMOVEM missing a LEFT RIGHT", "*0"),
+        ("LMOVEM missing a LEFT RIGHT COUNT 1 OBO", "*-1"),
+        ("LMOVEM missing a LEFT RIGHT", "*-1"),
         ("EXISTS a", ":0"),
         ("LMOVEM b a LEFT RIGHT COUNT 9223372036854775807 OBO", "*5 $1 5 $1 4 $1 3 $1 2 $1 1"),
     ]);
     server.client3().expect(&[
         ("LMOVEM a a LEFT RIGHT EXACTLY 6 BULK", "_"),
-        ("LMOVEM missing a LEFT RIGHT", "*0"),
+        ("LMOVEM missing a LEFT RIGHT", "_"),
         ("LMOVEM a b LEFT RIGHT COUNT 2 BULK", "*2 $1 5 $1 4"),
     ]);
 }
@@ -98,7 +98,7 @@ fn wrong_arguments_are_refused_before_anything_is_moved() {
         ("BLMOVEM a b LEFT LEFT", "-ERR wrong number of arguments for 'blmovem' command"),
         ("BLMOVEM a b LEFT LEFT x", "-ERR timeout is not a float or out of range"),
         ("BLMOVEM a b LEFT LEFT -1", "-ERR timeout is negative"),
-        ("LMOVEM missing s LEFT RIGHT", "*0"),
+        ("LMOVEM missing s LEFT RIGHT", "*-1"),
         ("LRANGE a 0 -1", "*3 $1 1 $1 2 $1 3"),
         ("EXISTS b", ":0"),
     ]);
@@ -121,7 +121,7 @@ fn moves_in_lists_of_any_encoding_are_those_of_a_vector() {
                 ([" COUNT", " EXACTLY"][dice.roll(2) as usize], ["OBO", "BULK"][dice.roll(2) as usize]);
             let request = format!("LMOVEM l{from} l{to} {way}{selector} {count} {order}");
             let moved = client.call(&request);
-            if lists[from].len() < count && selector == " EXACTLY" {
+            if lists[from].is_empty() || lists[from].len() < count && selector == " EXACTLY" {
                 assert_eq!(moved, "*-1", "{request}");
                 continue;
             }
