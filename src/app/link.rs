@@ -30,6 +30,7 @@ impl RespConnection {
     /// If the connection is refused, or TLS fails.
     pub(crate) fn connect(address: &Address, tls: Option<&TlsOptions>) -> io::Result<Self> {
         let decoder = FrameDecoder::with_limits(FrameLimits { len: REPLY_LEN_MAX, ..FrameLimits::default() });
+        let decoder = decoder.with_sent_doubles();
         Ok(RespConnection { stream: connect(address, tls)?, received: BytesMut::new(), decoder })
     }
 

@@ -57,6 +57,9 @@ pub enum Frame {
     Boolean(bool),
     /// A double-precision number.
     Double(f64),
+    /// A double-precision number as it was sent; only the decoder of the program's own redis-cli makes it.
+    #[doc(hidden)]
+    SentDouble(Bytes),
     /// An integer of any size, as decimal digits.
     BigNumber(Bytes),
     /// Text with a three-byte format, such as `txt`.
@@ -93,6 +96,7 @@ impl Frame {
             Self::Simple(bytes)
             | Self::Error(bytes)
             | Self::Bulk(bytes)
+            | Self::SentDouble(bytes)
             | Self::BigNumber(bytes)
             | Self::Verbatim(_, bytes) => Some(bytes),
             _ => None,
@@ -110,6 +114,7 @@ impl Frame {
             Self::NullArray => reply.null_array(),
             Self::Boolean(value) => reply.bool(*value),
             Self::Double(value) => reply.double(*value),
+            Self::SentDouble(text) => reply.double(parse_double(text).unwrap_or(f64::NAN)),
             Self::BigNumber(digits) => match reply.protocol() {
                 Protocol::Resp2 => reply.bulk(digits),
                 Protocol::Resp3 => reply.line(b'(', digits),
@@ -193,6 +198,8 @@ pub struct FrameDecoder {
     string: Option<(u8, usize)>,
     /// The position before which the current line is known not to end.
     scanned: usize,
+    /// True if doubles are returned as they were sent.
+    has_sent_doubles: bool,
 }
 
 /// An aggregate being received.
@@ -236,6 +243,11 @@ impl FrameDecoder {
         FrameDecoder { limits, ..Self::default() }
     }
 
+    /// Makes the decoder return doubles as they are sent: [`Frame::SentDouble`].
+    pub(crate) fn with_sent_doubles(self) -> Self {
+        FrameDecoder { has_sent_doubles: true, ..self }
+    }
+
     fn next_token(&mut self, src: &mut BytesMut) -> Result<Option<Token>, FrameError> {
         if let Some((kind, len)) = self.string {
             if src.len() < len + 2 {
@@ -277,7 +289,11 @@ impl FrameDecoder {
             b'-' => Frame::Error(text),
             b'(' => Frame::BigNumber(text),
             b':' => Frame::Integer(parse_int(&text).ok_or(FrameError::Invalid("integer"))?),
-            b',' => Frame::Double(parse_double(&text).ok_or(FrameError::Invalid("double"))?),
+            b',' => match parse_double(&text) {
+                Some(_) if self.has_sent_doubles => Frame::SentDouble(text),
+                Some(value) => Frame::Double(value),
+                None => return Err(FrameError::Invalid("double")),
+            },
             b'_' if text.is_empty() => Frame::Null,
             b'#' if *text == *b"t" => Frame::Boolean(true),
             b'#' if *text == *b"f" => Frame::Boolean(false),

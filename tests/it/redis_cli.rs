@@ -71,7 +71,7 @@ fn replies_are_printed_as_redis_cli_prints_them() {
     let (cli, server) = (Cli::new(), TestServer::start_with(&[("enable-debug-command", "yes")]));
     let mut list = vec!["mget"];
     list.extend(["nosuch", "k", "n"].repeat(4));
-    let commands: [&[&str]; 24] = [
+    let commands: [&[&str]; 26] = [
         &["ping"],
         &["SET", "k", "a \"b\"\n\u{e9}"],
         &["set", "n", "41"],
@@ -89,6 +89,8 @@ fn replies_are_printed_as_redis_cli_prints_them() {
         &["eval", "return {1,{2,'x',{},{'y','z'}},false,'last'}", "0"],
         &["eval", "return {}", "0"],
         &["-3", "eval", "redis.setresp(3) return {true, {double=1.5}, {map={a=1}}, {set={b=true}}}", "0"],
+        &["-3", "zrange", "z", "0", "-1", "withscores"],
+        &["-3", "debug", "protocol", "double"],
         &["eval", "return redis.error_reply('MY own')", "0"],
         &["-n", "3", "dbsize"],
         &["-n", "99", "ping"],
@@ -97,6 +99,7 @@ fn replies_are_printed_as_redis_cli_prints_them() {
         &["-3", "debug", "protocol", "push"],
         &["-u", "redis://127.0.0.1/2", "client", "getname"],
     ];
+    server.client().expect(&[("ZADD z 0.1 a -inf b 1e300 c 3 d", ":4")]);
     for command in commands {
         for form in ["--raw", "--no-raw", "--csv", "--json", "--quoted-json"] {
             cli.compare(&server, &[&[form], command].concat(), "");

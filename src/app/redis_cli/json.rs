@@ -1,10 +1,8 @@
 //! Formatting of replies as JSON and CSV.
 
-use crate::resp::{Frame, format_general};
+use crate::resp::Frame;
+use crate::text::double::write_double;
 use crate::text::quote;
-
-/// The significant digits of a double.
-pub(super) const DIGITS: i32 = 17;
 
 /// Formats a reply as CSV: the items of nested replies follow each other.
 pub(super) fn csv(frame: &Frame) -> Vec<u8> {
@@ -13,9 +11,9 @@ pub(super) fn csv(frame: &Frame) -> Vec<u8> {
         Frame::Null | Frame::NullArray => b"NULL".to_vec(),
         Frame::Error(text) => format!("ERROR,{}", quote(text)).into_bytes(),
         Frame::Simple(text) | Frame::Bulk(text) | Frame::Verbatim(_, text) => quote(text).into_bytes(),
-        Frame::BigNumber(digits) => digits.to_vec(),
+        Frame::BigNumber(digits) | Frame::SentDouble(digits) => digits.to_vec(),
         Frame::Integer(value) => value.to_string().into_bytes(),
-        Frame::Double(value) => format_general(*value, DIGITS).into_bytes(),
+        Frame::Double(value) => write_double(*value).to_vec(),
         Frame::Boolean(value) => value.to_string().into_bytes(),
         Frame::Array(items) | Frame::Set(items) | Frame::Push(items) => all(items),
         Frame::Map(pairs) => {
@@ -31,9 +29,9 @@ pub(super) fn json(frame: &Frame, string: fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
         Frame::Null | Frame::NullArray => b"null".to_vec(),
         Frame::Error(text) => [b"error:", &string(text)[..]].concat(),
         Frame::Simple(text) | Frame::Bulk(text) | Frame::Verbatim(_, text) => string(text),
-        Frame::BigNumber(digits) => digits.to_vec(),
+        Frame::BigNumber(digits) | Frame::SentDouble(digits) => digits.to_vec(),
         Frame::Integer(value) => value.to_string().into_bytes(),
-        Frame::Double(value) => format_general(*value, DIGITS).into_bytes(),
+        Frame::Double(value) => write_double(*value).to_vec(),
         Frame::Boolean(value) => value.to_string().into_bytes(),
         Frame::Array(items) | Frame::Set(items) | Frame::Push(items) => {
             let shown = items.iter().map(|item| json(item, string));

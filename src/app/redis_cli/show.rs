@@ -2,8 +2,9 @@
 
 use std::io::{self, IsTerminal};
 
-use crate::app::redis_cli::json::{self, DIGITS};
-use crate::resp::{Frame, format_general};
+use crate::app::redis_cli::json;
+use crate::resp::Frame;
+use crate::text::double::write_double;
 use crate::text::quote;
 
 /// Form of printed replies.
@@ -74,9 +75,13 @@ fn raw(frame: &Frame, delimiter: &[u8]) -> Vec<u8> {
         Frame::Null | Frame::NullArray => Vec::new(),
         // An error is followed by a blank line.
         Frame::Error(text) => [text, &b"\n"[..]].concat(),
-        Frame::Simple(text) | Frame::Bulk(text) | Frame::BigNumber(text) | Frame::Verbatim(_, text) => text.to_vec(),
+        Frame::Simple(text)
+        | Frame::Bulk(text)
+        | Frame::BigNumber(text)
+        | Frame::SentDouble(text)
+        | Frame::Verbatim(_, text) => text.to_vec(),
         Frame::Integer(value) => value.to_string().into_bytes(),
-        Frame::Double(value) => format_general(*value, DIGITS).into_bytes(),
+        Frame::Double(value) => write_double(*value).to_vec(),
         Frame::Boolean(value) => format!("({value})").into_bytes(),
         Frame::Array(items) | Frame::Set(items) | Frame::Push(items) => all(items),
         Frame::Map(pairs) => {
@@ -96,7 +101,8 @@ fn typed(frame: &Frame, indent: usize) -> Vec<u8> {
         Frame::Bulk(text) => format!("{}\n", quote(text)).into_bytes(),
         Frame::BigNumber(digits) => [b"(big number) ", &digits[..], b"\n"].concat(),
         Frame::Integer(value) => format!("(integer) {value}\n").into_bytes(),
-        Frame::Double(value) => format!("(double) {}\n", format_general(*value, DIGITS)).into_bytes(),
+        Frame::SentDouble(text) => [b"(double) ", &text[..], b"\n"].concat(),
+        Frame::Double(value) => [b"(double) ", &write_double(*value)[..], b"\n"].concat(),
         Frame::Boolean(value) => format!("({value})\n").into_bytes(),
         Frame::Array(items) => list(items, ')', "(empty array)\n", indent),
         Frame::Set(items) => list(items, '~', "(empty set)\n", indent),
