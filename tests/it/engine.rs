@@ -9,7 +9,8 @@
 //! - [`proxy`] is a link to a node that can be cut;
 //! - [`published`] tests calls in flight while clients are paused or closed, or lose permissions;
 //! - `stalls` tests the effect of a script or a full cluster on other clients;
-//! - [`start`] tests rejected starts and unsupported commands.
+//! - [`start`] tests rejected starts and unsupported commands;
+//! - `types` tests the types of Redis 8.
 
 mod blocked;
 mod data;
@@ -29,6 +30,8 @@ mod published;
 mod stalls;
 mod start;
 mod ttl;
+#[cfg(all(feature = "json", feature = "probabilistic", feature = "vectors"))]
+mod types;
 
 use std::sync::Arc;
 
