@@ -6,6 +6,7 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::spec::{DENY_OOM, Effect, Group, NO_ENGINE, NO_SCRIPT, OW, UPDATE, WRITE, key, string};
 
+use crate::store::Lookup;
 use crate::store::value::{DataType, Hash};
 
 #[rustfmt::skip] // one command, the same few lines
@@ -46,6 +47,7 @@ fn set(call: &mut Call<'_>) -> Result<()> {
     if call.args.left() != fieldset.len() {
         return Err(Error::other("value count does not match fieldset"));
     }
+    call.view.get::<Hash>(key, Lookup::WRITE)?;
     let growth = growth(call);
     let mut entry = Hash::create(key.bytes);
     let mut hash = Hash::write(&mut entry);
