@@ -3,7 +3,11 @@
 //!
 //! ```text
 //! cargo bench --bench waits [-- [ELEMENTS] [WORD[,WORD]]]    # only the commands that contain one of these
+//! cargo bench --bench waits -- types                         # only those on the types of Redis 8
 //! ```
+//!
+//! The types of Redis 8 are measured with keylatch alone: an object of a million members, a hundred thousand vectors of
+//! 768 dimensions, a thousand t-digests.
 //!
 //! Both servers execute commands on one thread. During the command a probe sends `GET` on its own connection without
 //! pause; printed is the worst of its round trips, in milliseconds. It is the smallest of up to three repetitions,
@@ -190,10 +194,52 @@ const CASES: &[Case] = &[
     ("SELECT 2|{refill keys due}", "DBSIZE"),
 ];
 
+/// Cases on the types of Redis 8, which the other server does not have.
+const TYPES: &[Case] = &[
+    ("", "JSON.GET wide"),
+    ("", "JSON.GET wide $..nosuch"),
+    ("", "JSON.GET wide $.*"),
+    ("", "JSON.OBJKEYS wide"),
+    ("JSON.SET victim $ {object}", "JSON.NUMINCRBY victim $.* 1"),
+    ("JSON.SET victim $ {object}", "JSON.SET victim $.m{half} 7"),
+    ("JSON.SET victim $ {object}", "JSON.DEL victim $.*"),
+    ("DEL victim", "JSON.SET victim $ {object}"),
+    ("", "JSON.MERGE wide $ {object}"),
+    ("DEL victim", "BF.RESERVE victim 0.0001 {n}"),
+    ("DEL victim|BF.RESERVE victim 0.01 100 EXPANSION {100th}", "BF.MADD victim {101}"),
+    ("DEL victim", "CF.RESERVE victim {n}"),
+    ("DEL victim|CF.RESERVE victim 64 BUCKETSIZE 1 EXPANSION 32768", "CF.INSERT victim ITEMS {101}"),
+    ("DEL victim", "CMS.INITBYDIM victim {n} 5"),
+    ("DEL victim", "TOPK.RESERVE victim 10 {n} 5 0.9"),
+    ("DEL victim", "TDIGEST.MERGE victim 1000 {digests}"),
+    ("DEL victim", "TDIGEST.MERGE victim 1000 {digests} COMPRESSION 10000"),
+    ("", "VADD vectors FP32 {vector} another"),
+    ("", "VSIM vectors FP32 {vector} COUNT 10"),
+    ("", "VSIM vectors FP32 {vector} COUNT {100th}"),
+    ("", "VSIM vectors FP32 {vector} COUNT {n} WITHSCORES"),
+    ("", "VSIM vectors FP32 {vector} COUNT 10 FILTER .a==1"),
+    ("", "VLINKS vectors e7"),
+    ("", "VRANDMEMBER vectors {n}"),
+    ("", "VRANDMEMBER vectors -{n}"),
+    ("DEL victim", "COPY vectors victim"),
+    ("", "DUMP vectors"),
+    ("COPY vectors victim REPLACE", "DEL victim"),
+    ("DEL victim", "COPY wide victim"),
+    ("COPY wide victim REPLACE", "DEL victim"),
+];
+
+/// Dimensions of a vector.
+const DIMENSIONS: usize = 768;
+/// Number of elements for each vector.
+const ELEMENTS_PER_VECTOR: usize = 10;
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let elements = args.iter().filter_map(|arg| arg.parse().ok()).next().unwrap_or(1_000_000);
     let words = args.iter().find(|arg| arg.parse::<usize>().is_err());
+    if words.is_some_and(|words| words == "types") {
+        return measure_types(elements);
+    }
     let chosen: Vec<&Case> = CASES
         .iter()
         .filter(|(_, command)| words.is_none_or(|words| words.split(',').any(|word| command.contains(word))))
@@ -213,6 +259,18 @@ fn main() {
         let [keylatch, redis] = [waits[0][at], waits[1][at]];
         let mark = if keylatch > limit_ms { "above the limit" } else { "" };
         println!("| `{}` | {keylatch:.1} | {redis:.1} | {mark} |", name(before, command));
+    }
+}
+
+/// Prints the waits during the commands on the types of Redis 8.
+fn measure_types(elements: usize) {
+    let server = Server::start(env!("CARGO_BIN_EXE_keylatch"), &["--worker-threads", "1"]);
+    let mut bench = Bench { elements, addr: server.addr, client: Client::new(server.addr) };
+    bench.load_types();
+    println!("| {elements} elements | keylatch ms |\n|---|---|");
+    for case in [("", "PING")].iter().chain(TYPES) {
+        let worst_ms = bench.worst_ms(case);
+        println!("| `{}` | {worst_ms:.1} |", name(case.0, case.1));
     }
 }
 
@@ -251,6 +309,24 @@ impl Bench {
         let text = vec![0xff; self.text_len()];
         self.client.call(&[b"SET".to_vec(), b"text".to_vec(), text]);
         self.refill("keys", 1);
+    }
+
+    /// Creates values of the types of Redis 8.
+    fn load_types(&mut self) {
+        let object = self.request("JSON.SET wide $ {object}");
+        self.client.call(&object);
+        self.client.unanswered(|send| {
+            for at in 0..self.elements / ELEMENTS_PER_VECTOR {
+                let mut request = words("VADD vectors FP32");
+                request.extend([vector(at), format!("e{at}").into_bytes()]);
+                send(&request);
+            }
+            for at in 0..1_000 {
+                send(&words(&format!("TDIGEST.CREATE digest:{at}")));
+                let values: Vec<String> = (0..1_000).map(|value| (value * at % 997).to_string()).collect();
+                send(&words(&format!("TDIGEST.ADD digest:{at} {}", values.join(" "))));
+            }
+        });
     }
 
     fn text_len(&self) -> usize {
@@ -347,6 +423,9 @@ impl Bench {
             .replace("{half}", &half.to_string())
             .replace("{middle}", &format!("element:{half:08}"))
             .replace("{last}", &(self.text_len() - 1).to_string())
+            .replace("{100th}", &(elements / 100).to_string())
+            .replace("{101}", &many(&|at| format!("item:{at}"), 101))
+            .replace("{digests}", &many(&|at| format!("digest:{at}"), 1_000))
             .replace("{singles}", &many(&|at| format!("single:{at}"), 1_000))
             .replace("{sketches}", &many(&|at| format!("sketch:{at}"), 1_000))
             .replace("{keys}", &many(&|at| format!("many:{at}"), MANY))
@@ -373,11 +452,29 @@ impl Bench {
                     request.push(dumped(&mut self.client, key));
                 }
                 "{script}" => request.push(script.clone().into_bytes()),
+                "{vector}" => request.push(vector(elements)),
+                "{object}" => request.push(object(elements)),
                 word => request.push(word.into()),
             }
         }
         request
     }
+}
+
+/// Returns the bytes of a vector, another one for each seed.
+fn vector(seed: usize) -> Vec<u8> {
+    let mut state = seed as u32 ^ 0x9e37_79b9;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        ((state >> 8) as f32 / (1 << 24) as f32 - 0.5).to_le_bytes()
+    };
+    (0..DIMENSIONS).flat_map(next).collect()
+}
+
+/// Returns an object with this number of members.
+fn object(members: usize) -> Vec<u8> {
+    let all: Vec<String> = (0..members).map(|at| format!("\"m{at}\":{at}")).collect();
+    format!("{{{}}}", all.join(",")).into_bytes()
 }
 
 fn words(text: &str) -> Vec<Vec<u8>> {
