@@ -152,7 +152,7 @@ fn keys_of_slots_are_counted_and_listed() {
 fn walk(client: &mut Client, options: &str) -> (Vec<String>, Vec<String>) {
     let (mut cursor, mut keys, mut slots) = ("0".to_owned(), Vec::new(), Vec::new());
     loop {
-        let reply = client.call(&format!("CLUSTERSCAN {cursor} {options}"));
+        let reply = client.call(format!("CLUSTERSCAN {cursor} {options}").trim_end());
         let words: Vec<&str> = reply.split(' ').collect();
         assert_eq!(words[0], "*2", "{reply}");
         cursor = words[2].to_owned();
@@ -205,7 +205,8 @@ fn a_clusterscan_of_one_slot_may_go_on_with_those_after_it() {
     }
     keys.sort();
     let before = client.int("CLUSTER KEYSLOT {before}1") > b;
-    let expected: Vec<&str> = ["a", "{b}1", "{b}2", "{b}3"].into_iter().chain(before.then_some("{before}1")).collect();
+    let expected: Vec<&str> =
+        ["a"].into_iter().chain(before.then_some("{before}1")).chain(["{b}1", "{b}2", "{b}3"]).collect();
     assert_eq!(keys, expected);
 }
 

@@ -117,11 +117,15 @@ fn a_replica_sends_a_client_that_follows_redirections_to_its_primary() {
 }
 
 /// Output that a server before Redis 7.2 lacks after a command.
-const NOT_IN_OLD: [(&str, &str); 5] = [
+const NOT_IN_OLD: [(&str, &str); 9] = [
     ("hexpire", "HEXPIRE h 9 FIELDS 1 a"),
     ("hgetex", "HGETEX h PX 9000 FIELDS 1 a"),
     ("hpexpire", "HPEXPIRE h 9000 FIELDS 2 a b"),
     ("hsetex", "HSETEX h PX 9000 FIELDS 1 a 1"),
+    ("saddex", "SADDEX s PX 9000 MEMBERS 2 a b"),
+    ("sexpire", "SEXPIRE s 9 MEMBERS 1 a"),
+    ("spersist", "SPERSIST s MEMBERS 1 a"),
+    ("spexpire", "SPEXPIRE s 9000 MEMBERS 2 a b"),
     ("xtrim", "XTRIM s MAXLEN 0 DELREF"),
 ];
 

@@ -49,6 +49,9 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     #[cfg(feature = "json")]
     (Commands(&["json.debug"]), "`MEMORY`", "the memory of a tree", "that of the [flat form](decisions/68-json-is-one-flat-value.md), a tenth of it", "another form"),
 
+    #[cfg(feature = "json")]
+    (Commands(&["json.set"]), "`FPHA`; a path of which more than the last part is missing", "8.8: halves arrays of numbers; 8.12: is created", "a syntax error; `null`", "not implemented"),
+
     // Probabilistic types
     #[cfg(feature = "probabilistic")]
     (Commands(&["bf.reserve", "bf.insert", "bf.loadchunk", "cf.reserve", "cf.loadchunk", "cms.initbydim", "cms.initbyprob", "topk.reserve"]), "more than 4 GiB", "as long as the memory lasts", "the error for too little memory", "bounded memory"),
@@ -172,6 +175,12 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Commands(&["slowlog|get"]), "the CPU time of a command", "8.12: is shown", "is not shown", "not implemented"),
     (Commands(&["zrange", "zrangebyscore", "zrangebylex", "zrevrange", "zrevrangebyscore", "zrevrangebylex"]), "`XX`", "does not exist; Valkey 9.2: null for a missing key", "a syntax error", "not implemented"),
     (Commands(&["acl|setuser"]), "rules for databases, as `db=0`", "do not exist; Valkey 9.1 has them", "a syntax error", "not implemented"),
+    (Commands(&["cluster|addslots", "cluster|delslots", "cluster|meet", "cluster|forget", "cluster|replicate", "cluster|setslot", "cluster|failover", "cluster|reset", "cluster|bumpepoch"]), "and their kin, in a cluster", "change it", "errors", "a cluster of one node, which has all slots"),
+    (Commands(&["cluster|slots", "cluster|shards", "cluster|nodes"]), "the address, if the settings announce none", "what the node takes for its own; empty at first", "the one that the client has reached", "mapped ports and names of containers need no setting"),
+    (Commands(&["cluster|countkeysinslot", "cluster|getkeysinslot", "cluster|slot-stats"]), "", "are quick", "walk over all keys, in slices", "[no index by slot](decisions/72-a-cluster-of-one-node.md)"),
+    (Commands(&["cluster|slot-stats"]), "CPU time, traffic, memory", "8.2: are counted with `cluster-slot-stats-enabled yes`", "are not counted", "not implemented"),
+    (Commands(&["clusterscan"]), "the order", "does not exist; Valkey 9.1: slot after slot", "with `SLOT` that slot, otherwise all slots at once; the cursor then names the first", "no index by slot"),
+    (Commands(&["hotkeys|start"]), "`SLOTS` in a cluster", "does not exist; 8.6: tracks the keys of some slots", "an error", "not implemented"),
     (Commands(&["cluster|keyslot"]), "outside of a cluster", "is refused; Valkey 9.1 answers", "is refused", "as Redis"),
 
     // Vector sets
@@ -246,6 +255,7 @@ pub(super) const BEHAVIOUR: &[Row] = &[
     (Setting("rdb-version"), "a setting of keylatch", "does not exist", "0: snapshots in the lowest version of the format that expresses the data; or 10 to 14", "older servers read them"),
     (Setting("refuse-empty-start"), "a setting of keylatch", "does not exist", "`no`; with `yes` the server does not start where its files are missing", "no empty server by mistake"),
     (Setting("client-output-buffer-limit"), "no limit for replicas", "any number of bytes waits for a replica", "it is disconnected when more than 256 MB of changes wait for it", "bounded memory"),
+    (Setting("notify-keyspace-events"), "`S`, `T`, `I`, `V`", "do not exist; 8.8: events with fields of hashes", "an error", "not implemented"),
     (Setting("cluster-enabled"), "`yes`", "a node of a cluster, at first without slots", "a cluster of one node, with all slots; no other nodes, no bus", "for cluster clients of one server"),
     (Setting("repl-diskless-load"), "`swapdb`", "shows keys that have expired while it loads beside the present data, and `MONITOR` shows no calls", "hides them, and shows the calls", "deadlines are exact"),
     (Setting("tls-cert-file"), "keys on the curve P-521, and signatures by RSA-PSS whose salt is not as long as the digest, on either side", "are accepted", "are refused", "the TLS library has neither"),
