@@ -174,7 +174,7 @@ impl CommandSpec {
     }
 
     /// Returns the name as replies show it: Redis has registered the commands of vector sets in capitals.
-    pub(crate) fn shown_name(&self) -> &str {
+    pub fn shown_name(&self) -> &str {
         if self.command.group == Group::VectorSet { self.command.name } else { &self.name }
     }
 

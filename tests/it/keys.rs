@@ -123,7 +123,7 @@ fn command_describes_the_table_it_is_computed_from() {
     let all = keylatch::internals::table().all();
     assert_eq!(client.call("COMMAND COUNT"), format!(":{}", all.len()));
     let every: Vec<_> = all.iter().flat_map(|row| row.with_subcommands()).collect();
-    let names: String = every.iter().map(|row| format!(" ${} {}", row.name.len(), row.name)).collect();
+    let names: String = every.iter().map(|row| format!(" ${} {}", row.name.len(), row.shown_name())).collect();
     assert_eq!(client.call("COMMAND LIST"), format!("*{}{names}", every.len()));
     assert!(client.call("COMMAND").starts_with(&format!("*{} *10 $", all.len())));
     assert!(client.call("COMMAND DOCS get").starts_with("*2 $3 get *"));

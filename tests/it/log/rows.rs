@@ -50,7 +50,7 @@ pub(crate) const STORIES: &[Story] = &[
     ("hexpireat", "HSET h a 1 b 2", "HEXPIREAT h 1700000009 FIELDS 1 a"),
     ("hgetdel", "HSET h a 1 b 2", "HGETDEL h FIELDS 1 a"),
     ("hgetex", "HSET h a 1 b 2", "HGETEX h PX 9000 FIELDS 1 a"),
-    ("himport|set", "HIMPORT PREPARE f a b; SET k v PX 9000", "HIMPORT SET k f 1 2"),
+    ("himport|set", "HIMPORT PREPARE f a b; HSET k x y; PEXPIRE k 9000", "HIMPORT SET k f 1 2"),
     ("hincrby", "", "HINCRBY h a 2"),
     ("hincrbyfloat", "HSET h a 1", "HINCRBYFLOAT h a 0.1"),
     ("hmset", "", "HMSET h a 1 b 2"),
