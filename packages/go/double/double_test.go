@@ -177,9 +177,40 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "maxmemmory") {
 		t.Error(err)
 	}
-	_, err = double.Start(double.Options{Binary: filepath.Join(t.TempDir(), "absent")})
-	if !errors.Is(err, os.ErrNotExist) {
+	server, err := double.Start(double.Options{Binary: filepath.Join(t.TempDir(), "absent")})
+	if server != nil || !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+func TestWordsThatAreNoneAreRefused(t *testing.T) {
+	t.Parallel()
+	keylatch := double.New(t)
+	for _, words := range [][]any{{}, {"SET", "k", nil}, {"PEXPIRE", "k", time.Second}} {
+		if _, err := keylatch.Do(words...); err == nil {
+			t.Error(words)
+		}
+	}
+	if do(t, keylatch, "EXISTS", "k") != int64(0) {
+		t.Error("something was sent")
+	}
+}
+
+func TestTheControlConnectionIsOpenedAgainWhenTheServerHasClosedIt(t *testing.T) {
+	t.Parallel()
+	one := double.New(t)
+	do(t, one, "SET", "k", "v")
+	id := do(t, one, "CLIENT", "ID")
+	if _, err := one.Do("CLIENT", "KILL", "ID", id, "SKIPME", "no"); err != nil {
+		t.Fatal(err)
+	}
+	for { // the connection is closed behind the reply
+		if now, err := one.Do("CLIENT", "ID"); err == nil && now != id {
+			break
+		}
+	}
+	if do(t, one, "GET", "k") != "v" {
+		t.Error("it is another instance")
 	}
 }
 

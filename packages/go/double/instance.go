@@ -36,8 +36,8 @@ func (i *Instance) URL() string {
 	return (&url.URL{Scheme: "redis", User: url.UserPassword(i.User, Password), Host: i.Addr(), Path: "/0"}).String()
 }
 
-// Do sends any command over the control connection. Its reply is nil, a string, int64, float64, bool, []any or
-// map[string]any; an error reply is an Error.
+// Do sends any command over the control connection, whose words are strings, bytes, integers or floats. Its reply is nil, a
+// string, int64, float64, bool, []any or map[string]any; an error reply is an Error.
 func (i *Instance) Do(words ...any) (any, error) { return i.control.call(words) }
 
 // command sends a command that has to succeed.
@@ -225,15 +225,20 @@ func (i *Instance) Restore(name string) {
 // Failover forgets the last writes and closes every connection, as an asynchronous failover does.
 func (i *Instance) Failover(lose int) {
 	i.t.Helper()
-	i.command("TEST.FAILOVER", "LOSE", lose)
-	i.control.close()
+	i.failOver("LOSE", lose)
 }
 
 // FailoverToReplica forgets the writes that no replica of the instance has executed, and closes every connection.
 func (i *Instance) FailoverToReplica() {
 	i.t.Helper()
-	i.command("TEST.FAILOVER")
+	i.failOver()
+}
+
+func (i *Instance) failOver(words ...any) {
+	i.t.Helper()
+	i.command(append([]any{"TEST.FAILOVER"}, words...)...)
 	i.control.close()
+	i.Now() // connects again, or the instance would be gone if the client under test takes long to do so
 }
 
 // Replica makes a private instance that replicates this one; the two share a clock. Link delays and cuts the link.

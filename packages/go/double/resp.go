@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -32,6 +33,10 @@ type connection struct {
 
 // call sends a request and returns its reply: nil, string, int64, float64, bool, []any or map[string]any.
 func (c *connection) call(words []any) (any, error) {
+	request, err := encode(words)
+	if err != nil {
+		return nil, err
+	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.socket != nil && c.isClosed() {
@@ -43,7 +48,7 @@ func (c *connection) call(words []any) (any, error) {
 			return nil, err
 		}
 	}
-	reply, err := c.exchange(words)
+	reply, err := c.exchange(request)
 	if err != nil {
 		c.drop() // a late reply must not be taken for that of the next request
 		return nil, err
@@ -62,12 +67,20 @@ func (c *connection) close() {
 
 // isClosed tells whether the server has closed the connection. No reply is outstanding, so all that can be read is the end.
 func (c *connection) isClosed() bool {
-	if err := c.socket.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+	if c.socket.SetDeadline(time.Time{}) != nil {
 		return true
 	}
-	_, err := c.reader.Peek(1)
-	var late net.Error
-	return !(errors.As(err, &late) && late.Timeout())
+	raw, err := c.socket.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return true
+	}
+	isClosed := true
+	err = raw.Read(func(socket uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(socket), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		isClosed = !errors.Is(err, syscall.EAGAIN)
+		return true
+	})
+	return isClosed || err != nil
 }
 
 func (c *connection) open() error {
@@ -82,7 +95,11 @@ func (c *connection) open() error {
 	if c.user != "" {
 		greeting = append(greeting, "AUTH", c.user, c.password)
 	}
-	reply, err := c.exchange(greeting)
+	request, err := encode(greeting)
+	if err != nil {
+		return err
+	}
+	reply, err := c.exchange(request)
 	if err != nil {
 		return err
 	}
@@ -102,20 +119,35 @@ func (c *connection) drop() {
 	c.socket, c.reader = nil, nil
 }
 
-func (c *connection) exchange(words []any) (any, error) {
-	if err := c.socket.SetDeadline(time.Now().Add(patience)); err != nil {
-		return nil, err
+// encode writes a request. Words of other types than it knows would hardly be what the server is meant to get.
+func encode(words []any) (string, error) {
+	if len(words) == 0 {
+		return "", errors.New("a command has no words")
 	}
 	var request strings.Builder
 	fmt.Fprintf(&request, "*%d\r\n", len(words))
 	for _, word := range words {
-		text := fmt.Sprint(word)
-		if bytes, is := word.([]byte); is {
-			text = string(bytes)
+		var text string
+		switch word := word.(type) {
+		case string:
+			text = word
+		case []byte:
+			text = string(word)
+		case int, int64, int32, uint, uint64, uint32, float64, float32:
+			text = fmt.Sprint(word)
+		default:
+			return "", fmt.Errorf("%T is no word of a command: strings, bytes, integers and floats are", word)
 		}
 		fmt.Fprintf(&request, "$%d\r\n%s\r\n", len(text), text)
 	}
-	if _, err := io.WriteString(c.socket, request.String()); err != nil {
+	return request.String(), nil
+}
+
+func (c *connection) exchange(request string) (any, error) {
+	if err := c.socket.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(c.socket, request); err != nil {
 		return nil, err
 	}
 	return c.read()

@@ -84,7 +84,10 @@ func Start(options Options) (*Server, error) {
 			server.process.Env = append(server.process.Env, variable)
 		}
 	}
-	return server, server.start()
+	if err := server.start(); err != nil {
+		return nil, err
+	}
+	return server, nil
 }
 
 func (s *Server) start() error {
@@ -98,7 +101,7 @@ func (s *Server) start() error {
 	}
 	s.stdin, s.process.Stderr = stdin, s.process.Stdout
 	if err := s.process.Start(); err != nil {
-		return err
+		return fmt.Errorf("keylatch cannot be started: %w", err)
 	}
 	ready := make(chan string, 1)
 	go s.follow(output, ready)

@@ -123,7 +123,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         sub("SLAVES", node::replicas, RULE, NODE).tips(TIPS).deprecated("5.0.0", "`CLUSTER REPLICAS`")
             .docs("3.0.0", "O(1)", "Lists the replicas of a primary."),
         sub("SLOT-STATS", slot_stats::slot_stats, LOADING | STALE, SLOT_STATS).arity(-4).tips(&["nondeterministic_output", "request_policy:all_shards"])
-            .docs("8.0.0", SLOT_STATS_COST, "Returns usage statistics of slots."),
+            .docs("8.2.0", SLOT_STATS_COST, "Returns usage statistics of slots."),
         sub("SLOTS", node::slots, ASK, &[]).tips(TIPS).deprecated("7.0.0", "`CLUSTER SHARDS`")
             .docs("3.0.0", PER_NODE, "Lists the slots with their nodes."),
     ])

@@ -140,6 +140,7 @@ class Keylatch {
     refuseOthers(others);
     await this.command('TEST.FAILOVER', ...lose === null ? [] : ['LOSE', lose]);
     this.close();
+    await this.now(); // connects again, or the instance would be gone if the client under test takes long to do so
   }
 
   async replica(name) {

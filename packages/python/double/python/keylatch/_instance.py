@@ -188,6 +188,7 @@ class Keylatch:
         """
         self.command("TEST.FAILOVER", *(() if lose is None else ("LOSE", lose)))
         self._connection.close()
+        self.now()  # connects again, or the instance would be gone if the client under test takes long to do so
 
     def replica(self, name: str | None = None) -> Keylatch:
         """Makes a private instance that replicates this one, and shares its clock; without a name, a new one.
