@@ -117,7 +117,7 @@ fn skip_key_meta(reader: &mut Reader<'_>) -> Result<u8, PayloadError> {
     reader.array().map(|[of]| of).ok_or(PayloadError::Format)
 }
 
-/// Reads a value of a type as [`write`] writes it, with what is behind it.
+/// Reads a value of a type as [`write()`] writes it, with what is behind it.
 ///
 /// # Errors
 /// [`PayloadError`].

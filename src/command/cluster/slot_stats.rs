@@ -84,9 +84,10 @@ impl Collection for KeyCounts {
             Choice::Ordered { limit, is_ascending } => {
                 let mut slots: Vec<Slot> = (0..SLOT_COUNT).collect();
                 let count = |slot: &Slot| self.counts[usize::from(*slot)];
-                match is_ascending {
-                    true => slots.sort_by_key(count),
-                    false => slots.sort_by_key(|slot| Reverse(count(slot))),
+                if is_ascending {
+                    slots.sort_by_key(count);
+                } else {
+                    slots.sort_by_key(|slot| Reverse(count(slot)));
                 }
                 slots.truncate(limit);
                 slots
