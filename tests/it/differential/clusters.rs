@@ -23,7 +23,8 @@ const REQUESTS: &str = r"
     CLUSTER LINKS|CLUSTER COUNT-FAILURE-REPORTS x|CLUSTER REPLICAS x|CLUSTER SLAVES x|CLUSTER SAVECONFIG|CLUSTER INFO
     CLUSTER X|CLUSTER|CONFIG GET cluster-enabled|CONFIG SET cluster-enabled no|INFO cluster";
 
-/// Scripts: the first line, and the rest of the request, which begins with the text after it.
+/// Requests that run scripts: the command, the text of the script, if there is one, and the rest.
+#[cfg(feature = "lua")]
 const SCRIPTS: &[(&str, &str, &str)] = &[
     ("EVAL", "return 1", "2 a b"),
     ("EVAL", "redis.call('SET','a','1') return redis.call('SET','b','2')", "0"),
