@@ -61,7 +61,8 @@ pub(crate) trait Expiring: DataType {
     fn remove(value: &mut Self::Mut<'_>, element: &[u8]) -> bool;
 }
 
-/// Takes the key of a call, and removes the elements that have expired, so that no handler finds them.
+/// Takes the key of a call, and removes the elements that have expired, so that no handler finds them. What moves or copies
+/// the value does so, too: the log has the removal by the name of the key, and before the whole transaction.
 #[inline]
 pub(crate) fn unexpired_key<'a>(call: &mut Call<'a>) -> Result<Key<'a>> {
     let key = call.args.key()?;

@@ -25,18 +25,18 @@ pub(super) fn kept_node(config: &Config, disk: &dyn Disk, port: u16) -> io::Resu
     };
     let new = new_node();
     match read_small_file(disk, &path, LEN_MAX) {
-        Ok(text) => {
+        Ok(text) if !text.is_empty() => {
             let node = NodeIdentity::read(&String::from_utf8_lossy(&text), new.shard_id);
             let node = node.map_err(|reason| failed(io::Error::new(io::ErrorKind::InvalidData, reason)))?;
             info!("Node configuration loaded, I'm {}", node.id);
             Ok(Some(node))
         }
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(failed(cause)),
+        Ok(_) | Err(_) => {
             info!("No cluster configuration found, I'm {}", new.id);
             write(disk, &path, &new.file(port, port.wrapping_add(10_000))).map_err(failed)?;
             Ok(Some(new))
         }
-        Err(cause) => Err(failed(cause)),
     }
 }
 

@@ -292,6 +292,9 @@ fn the_ids_of_a_node_are_kept_in_its_file_and_those_of_redis_taken_over() {
     std::fs::write(&file, &of_redis).expect("written");
     assert_eq!(start()[0], format!("$40 {id}"));
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), of_redis);
+    std::fs::write(&file, "").expect("written"); // as after a crash at the first start
+    assert_ne!(start()[0], format!("$40 {id}"));
+    assert!(std::fs::read_to_string(&file).expect("a file").contains("myself"));
     for (text, reason) in [
         (format!("{of_redis}{id} :1@2 master - 0 0 2 connected\n"), "it has another node"),
         ("nonsense\n".to_owned(), "no line about a node"),

@@ -2,6 +2,7 @@
 //!
 //! These commands hold the whole store, because a call locks shards of one database only.
 
+use crate::command::element_expiry::unexpired_key;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
@@ -89,7 +90,7 @@ fn existing(call: &Call<'_>, index: i64) -> Result<usize> {
 }
 
 fn copy(call: &mut Call<'_>) -> Result<()> {
-    let (from, to) = (call.args.key()?, call.args.key()?);
+    let (from, to) = (unexpired_key(call)?, call.args.key()?);
     let (db, mut target_db, mut replaces) = (call.caller.db, call.caller.db, false);
     while let Some(word) = call.args.next_arg() {
         if is_word(word, "REPLACE") {
@@ -117,7 +118,7 @@ fn copy(call: &mut Call<'_>) -> Result<()> {
 
 fn move_key(call: &mut Call<'_>) -> Result<()> {
     call.require_standalone("MOVE is not allowed in cluster mode")?;
-    let key = call.args.key()?;
+    let key = unexpired_key(call)?;
     let target_db = read_database(call)?;
     if target_db == call.caller.db {
         return Err(Error::SameObject);

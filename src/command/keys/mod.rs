@@ -9,6 +9,7 @@ pub(crate) mod scan;
 pub(crate) mod sort;
 pub(crate) mod wait;
 
+use crate::command::element_expiry::unexpired_key;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::spec::{ACCESS, Arg, DELETE, FAST, Group, INSERT, OW, READ, RM, RO, RW, UPDATE, WRITE, key};
@@ -119,7 +120,7 @@ fn kind(call: &mut Call<'_>) -> Result<()> {
 
 /// Parses the two keys of a RENAME, of which the first must exist.
 fn source_and_target<'a>(call: &mut Call<'a>) -> Result<(Key<'a>, Key<'a>)> {
-    let (from, to) = (call.args.key()?, call.args.key()?);
+    let (from, to) = (unexpired_key(call)?, call.args.key()?);
     if call.view.lookup(from, Lookup::WRITE).is_none() {
         return Err(Error::NoSuchKey);
     }

@@ -479,8 +479,11 @@ fn value_of(call: &mut Call<'_>, pattern: &[u8], element: &[u8]) -> Option<Vec<u
         None => (behind, None),
     };
     let name = [before, element, behind].concat();
-    let cx = call.view.cx();
-    let entry = call.view.lookup(call.namespace.store.key(&name), Lookup::READ)?;
+    let (cx, key) = (call.view.cx(), call.namespace.store.key(&name));
+    if field.is_some() {
+        call.view.expire_fields(key, call.command.flags & WRITE != 0); // a replay must not find them, either
+    }
+    let entry = call.view.lookup(key, Lookup::READ)?;
     match field {
         None => entry.get::<Str>().ok().map(|text| text.as_slice().to_vec()),
         Some(field) => {
