@@ -34,7 +34,7 @@ pub(super) fn kept_node(config: &Config, disk: &dyn Disk, port: u16) -> io::Resu
         Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(failed(cause)),
         Ok(_) | Err(_) => {
             info!("No cluster configuration found, I'm {}", new.id);
-            write(disk, &path, &new.file(port, port.wrapping_add(10_000))).map_err(failed)?;
+            write(disk, &path, &new.file(port)).map_err(failed)?;
             Ok(Some(new))
         }
     }

@@ -5,5 +5,5 @@
 mod node;
 mod slot;
 
-pub(crate) use node::NodeIdentity;
+pub(crate) use node::{NodeIdentity, bus_port_of};
 pub(crate) use slot::{SLOT_COUNT, Slot, SlotsDiffer, hash_tag, same_slot, slot_of, tag_of};

@@ -1,6 +1,6 @@
 //! The identity of a node, and the file that keeps it, `nodes.conf`.
 
-use std::fmt::Write;
+use crate::topology::SLOT_COUNT;
 
 /// The ids by which a cluster tells a node and its shard from others: forty hexadecimal digits each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,18 +36,24 @@ impl NodeIdentity {
     }
 
     /// Returns the text of the file, in the form of Redis 7.2 and later.
-    pub(crate) fn file(&self, port: u16, bus_port: u16) -> String {
-        let NodeIdentity { id, shard_id } = self;
-        let mut text = format!("{id} :{port}@{bus_port},,tls-port=0,shard-id={shard_id} ");
-        let last = super::SLOT_COUNT - 1;
-        let _ = writeln!(text, "myself,master - 0 0 {EPOCH} connected 0-{last}");
-        let _ = writeln!(text, "vars currentEpoch {EPOCH} lastVoteEpoch 0");
-        text
+    pub(crate) fn file(&self, port: u16) -> String {
+        let address = format!(":{port}@{},,tls-port=0,shard-id={}", bus_port_of(port), self.shard_id);
+        format!("{}vars currentEpoch {EPOCH} lastVoteEpoch 0\n", self.line(&address))
+    }
+
+    /// Returns the line about the node in the file, and in the reply of CLUSTER NODES.
+    pub(crate) fn line(&self, address: &str) -> String {
+        format!("{} {address} myself,master - 0 0 {EPOCH} connected 0-{}\n", self.id, SLOT_COUNT - 1)
     }
 }
 
 /// The configuration epoch of a cluster that has never changed.
 const EPOCH: u64 = 0;
+
+/// Returns the port of the bus of a node whose clients use `port`, unless the settings name another one.
+pub(crate) fn bus_port_of(port: u16) -> u16 {
+    port.wrapping_add(10_000)
+}
 
 fn is_id(word: &str) -> bool {
     word.len() == 40 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -64,7 +70,7 @@ mod tests {
     fn files_of_redis_and_own_ones_are_read() {
         let read = |text: &str| NodeIdentity::read(text, SHARD.to_owned());
         let own = NodeIdentity { id: ID.to_owned(), shard_id: ID.to_owned() };
-        assert_eq!(read(&own.file(7000, 17000)), Ok(own));
+        assert_eq!(read(&own.file(7000)), Ok(own));
         let before =
             format!("{ID} :7301@17301 myself,master - 0 0 1 connected 0-16383\nvars currentEpoch 1 lastVoteEpoch 0\n");
         assert_eq!(read(&before), Ok(NodeIdentity { id: ID.to_owned(), shard_id: SHARD.to_owned() }));

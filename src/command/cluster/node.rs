@@ -7,10 +7,7 @@ use crate::config::{Config, EndpointType};
 use crate::dispatch::Call;
 use crate::error::{Error, Result};
 use crate::resp::Reply;
-use crate::topology::{NodeIdentity, SLOT_COUNT};
-
-/// The distance of the port of the bus from that of clients.
-const BUS_PORT_OFFSET: u16 = 10_000;
+use crate::topology::{NodeIdentity, SLOT_COUNT, bus_port_of};
 
 /// Addresses of the node, as the asking client is told.
 struct Announced<'a> {
@@ -26,14 +23,14 @@ struct Announced<'a> {
 }
 
 impl<'a> Announced<'a> {
-    /// Returns the addresses: those that the settings announce, or else the one at which the client has reached the server.
+    /// Returns the addresses that the settings announce, and otherwise the local address of the client's connection.
     fn to_caller(call: &Call<'a>) -> Self {
         let config: &'a Config = call.config;
         let reached = call.caller.info.peer.laddr.parse::<SocketAddr>().ok();
         let is_tls = reached.is_some_and(|addr| addr.port() == config.tls_port);
         let own_port = call.namespace.instance.tcp_port.load(Relaxed) as u16;
         let or = |announced: u16, own: u16| if announced == 0 { own } else { announced };
-        // What the client has reached is its own port, also where the settings name another one.
+        // The port of the connection is a port of its kind, with or without TLS; the other one is known from the settings.
         let reached_port = |is_meant: bool, own: u16| reached.filter(|_| is_meant).map_or(own, |addr| addr.port());
         let plain_port = or(
             config.cluster_announce_port,
@@ -48,7 +45,7 @@ impl<'a> Announced<'a> {
                 None => reached.map(|addr| addr.ip().to_canonical().to_string()).unwrap_or_default(),
             },
             port,
-            bus_port: or(config.cluster_announce_bus_port, or(config.cluster_port, port.wrapping_add(BUS_PORT_OFFSET))),
+            bus_port: or(config.cluster_announce_bus_port, or(config.cluster_port, bus_port_of(port))),
             plain_port,
             tls_port,
             host_name: config.cluster_announce_hostname.as_deref().unwrap_or_default(),
@@ -137,13 +134,12 @@ fn read_own_id(call: &mut Call<'_>) -> Result<()> {
 
 pub(super) fn nodes(call: &mut Call<'_>) -> Result<()> {
     let (node, at) = (own_node(call)?, Announced::to_caller(call));
-    let mut line = format!("{} {}:{}@{}", node.id, at.ip, at.port, at.bus_port);
+    let mut address = format!("{}:{}@{}", at.ip, at.port, at.bus_port);
     if !at.host_name.is_empty() {
-        line.push(',');
-        line.push_str(&String::from_utf8_lossy(at.host_name));
+        address.push(',');
+        address.push_str(&String::from_utf8_lossy(at.host_name));
     }
-    line.push_str(&format!(" myself,master - 0 0 0 connected 0-{}\n", SLOT_COUNT - 1));
-    call.reply.verbatim("txt", line.as_bytes());
+    call.reply.verbatim("txt", node.line(&address).as_bytes());
     Ok(())
 }
 
