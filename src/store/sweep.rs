@@ -62,14 +62,7 @@ impl Shard {
             if removed >= max_count {
                 break;
             }
-            let mut expired = Vec::new();
-            let mut bound = NEVER;
-            self.keys.table().for_each_in(bucket, |entry| match entry.deadline() {
-                Some(deadline) if deadline.is_due(now) => expired.push(entry.key().to_vec()),
-                Some(deadline) => bound = bound.min(deadline.mono_ms(now)),
-                None => {}
-            });
-            self.keys.deadlines.set(bucket, bound);
+            let expired = self.take_due_keys(bucket, now);
             removed += expired.len().max(1);
             for bytes in &expired {
                 let key = self.keys.key(bytes);
@@ -85,6 +78,48 @@ impl Shard {
         let next_field_ms = self.sweep_fields(max_count.saturating_sub(removed), cx, care);
         let next_end_ms = self.sweep_holders(max_count.saturating_sub(removed).max(1), cx, care);
         self.keys.deadlines.earliest().min(next_field_ms).min(next_end_ms)
+    }
+
+    /// Deletes all expired keys and fields, for a call after which they would have other places than those that the log of
+    /// their removal names. A panic is that of the call.
+    pub(super) fn expire_all(&mut self, cx: &mut ChangeCx<'_>) {
+        let (now, now_ms) = (cx.now, wall_ms(cx.now));
+        while let Some(bucket) = self.keys.deadlines.due(now.mono_ms()) {
+            for bytes in self.take_due_keys(bucket, now) {
+                self.keys.expire(self.keys.key(&bytes), cx);
+            }
+        }
+        while let Some(bucket) = self.keys.fields.as_ref().and_then(|fields| fields.bounds.due(now_ms)) {
+            for bytes in self.take_due_fields(bucket, now_ms) {
+                self.keys.expire_fields_of(self.keys.key(&bytes), usize::MAX, cx);
+            }
+        }
+    }
+
+    /// Returns the expired keys of a bucket, whose bound becomes that of the others.
+    fn take_due_keys(&mut self, bucket: usize, now: Now) -> Vec<Vec<u8>> {
+        let (mut due, mut bound) = (Vec::new(), NEVER);
+        self.keys.table().for_each_in(bucket, |entry| match entry.deadline() {
+            Some(deadline) if deadline.is_due(now) => due.push(entry.key().to_vec()),
+            Some(deadline) => bound = bound.min(deadline.mono_ms(now)),
+            None => {}
+        });
+        self.keys.deadlines.set(bucket, bound);
+        due
+    }
+
+    /// Returns the keys of a bucket with expired fields; the bound of the bucket becomes that of the others.
+    fn take_due_fields(&mut self, bucket: usize, now_ms: u64) -> Vec<Vec<u8>> {
+        let (mut due, mut bound) = (Vec::new(), NEVER);
+        self.keys.table().for_each_in(bucket, |entry| match nearest_deadline(entry) {
+            Some(at_ms) if at_ms.unsigned_abs() <= now_ms => due.push(entry.key().to_vec()),
+            Some(at_ms) => bound = bound.min(at_ms.unsigned_abs()),
+            None => {}
+        });
+        if let Some(fields) = &mut self.keys.fields {
+            fields.bounds.set(bucket, bound);
+        }
+        due
     }
 
     /// Runs a closure that removes expired data of a key. After a panic, the shard recovers, the key is skipped for a
@@ -136,16 +171,7 @@ impl Shard {
         while left > 0
             && let Some(bucket) = self.keys.fields.as_ref().and_then(|fields| fields.bounds.due(now_ms))
         {
-            let (mut due, mut bound) = (Vec::new(), NEVER);
-            self.keys.table().for_each_in(bucket, |entry| match nearest_deadline(entry) {
-                Some(at_ms) if at_ms.unsigned_abs() <= now_ms => due.push(entry.key().to_vec()),
-                Some(at_ms) => bound = bound.min(at_ms.unsigned_abs()),
-                None => {}
-            });
-            if let Some(fields) = &mut self.keys.fields {
-                fields.bounds.set(bucket, bound);
-            }
-            for bytes in &due {
+            for bytes in &self.take_due_fields(bucket, now_ms) {
                 let max = left.max(FIELDS_AT_ONCE);
                 let key = self.keys.key(bytes);
                 let removed = self.guard(care, cx, key, |shard, cx| shard.keys.expire_fields_of(key, max, cx));

@@ -1,6 +1,7 @@
 //! The log of effects: the records of a call, and equality of the keys of a second server that replays them.
 
 pub(crate) mod commands;
+mod moved;
 mod readers;
 pub(crate) mod rows;
 mod streams;
@@ -442,53 +443,6 @@ fn a_key_that_had_not_expired_yet_is_changed_again_in_the_replay() {
     let log = server.take_log();
     assert_replayed(&server, log, 15);
     assert_eq!([client.call("GET k"), client.call("GET l"), client.call("GET m")], ["$1 c", "$3 abc", "$1 b"]);
-}
-
-/// Values with an element that is expired and not removed yet: a set `s` without its `m5`, a hash `h` without its `f`.
-const EXPIRED: &str = "SADD s m1 m2; SADDEX s PX 20 MEMBERS 1 m5; HSET h f 1 g 2; HPEXPIRE h 20 FIELDS 1 f";
-
-#[test]
-fn elements_that_expire_in_a_transaction_that_moves_their_value_are_absent_in_its_replay() {
-    for requests in [
-        "COPY s d; SADD d m5",
-        "RENAME s d; SADD d m5",
-        "RENAMENX s d; SADD d m5",
-        "MOVE s 1; SELECT 1; SADD s m5; SELECT 0",
-        "COPY s d; SADDEX d KEEPTTL MEMBERS 1 m5",
-        "COPY s d; SORT d ALPHA STORE l",
-        "RENAME s d; SORT d ALPHA STORE l",
-        "COPY s d; ZUNIONSTORE e 1 d",
-        "COPY s d; SMOVE d e m5",
-        "COPY h d; HINCRBY d f 5",
-        "RENAME h d; HSETNX d f 5",
-        "COPY h d DB 1; SELECT 1; HINCRBY d f 5; SELECT 0",
-        "SORT s BY nosort GET none*->f GET h->f STORE l",
-    ] {
-        let server = start();
-        let mut client = server.client();
-        client.call("DEBUG SET-ACTIVE-EXPIRE 0");
-        rows::call_all(&mut client, requests, EXPIRED);
-        server.advance_ms(50);
-        client.call("MULTI");
-        requests.split("; ").for_each(|request| assert_eq!(client.call(request), "+QUEUED"));
-        assert!(!client.call("EXEC").contains('-'), "{requests}");
-        let log = server.take_log();
-        assert_replayed(&server, log, 50);
-    }
-}
-
-#[test]
-fn sort_does_not_store_fields_of_hashes_that_have_expired() {
-    let server = start();
-    let mut client = server.client();
-    client.call("DEBUG SET-ACTIVE-EXPIRE 0");
-    const BEFORE: &str = "SADD k m1 m2; HSET hm1 f 1; HSET hm2 f 2 g 3; HPEXPIRE hm2 20 FIELDS 1 f";
-    rows::call_all(&mut client, "sort", BEFORE);
-    server.advance_ms(50);
-    client.expect(&[("SORT k BY nosort GET h*->f STORE l", ":2"), ("LRANGE l 0 -1", "*2 $1 1 $0 ")]);
-    client.expect(&[("SORT k BY h*->f STORE by", ":2"), ("LRANGE by 0 -1", "*2 $2 m2 $2 m1")]);
-    let log = server.take_log();
-    assert_replayed(&server, log, 50);
 }
 
 #[test]

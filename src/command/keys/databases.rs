@@ -143,6 +143,9 @@ fn swapdb(call: &mut Call<'_>) -> Result<()> {
     let one = read(call.args.bytes()?, "invalid first DB index")?;
     let other = read(call.args.bytes()?, "invalid second DB index")?;
     let (one, other) = (existing(call, one.into())?, existing(call, other.into())?);
+    if call.is_nested() {
+        [one, other].into_iter().for_each(|db| call.view.expire_all(db));
+    }
     call.view.swap(one, other);
     call.reply.ok();
     Ok(())

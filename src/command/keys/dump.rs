@@ -16,7 +16,7 @@ use crate::rdb::{self, Compression, PayloadError};
 use crate::resp::parse_int;
 use crate::spec::{ACCESS, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
 use crate::store::entry::Entry;
-use crate::store::{Classes, Event, Lookup, Origin, SideRecord, Str, WrongType, usage};
+use crate::store::{Classes, Event, Lookup, Origin, SideRecord, Str, WrongType, remove_expired_elements, usage};
 use crate::types::payload::{self, ValueTarget};
 
 const DUMP_COST: &str = "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis \
@@ -169,16 +169,18 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     let checks = !call.namespace.debug.skips_checksums.load(Relaxed);
     let read = rdb::open(payload, checks)
         .and_then(|(kind, mut reader)| payload::read_dump(kind, &mut reader, target, self::options(call)));
-    let entry = read.inspect_err(|error| log_damage(*error, key.bytes, payload)).map_err(refusal)?;
+    let mut entry = read.inspect_err(|error| log_damage(*error, key.bytes, payload)).map_err(refusal)?;
     let now = call.now();
-    match life {
+    // Neither the key nor the log gets elements that have expired; their removal could only be logged before this call.
+    let has_lost = call.view.cx().expires_keys() && remove_expired_elements(&mut entry, now);
+    match life.filter(|_| !has_lost || !entry.is_empty()) {
         None => {
             if call.view.discard(key) {
                 call.log(&[b"DEL", key.bytes]);
             }
         }
         Some(deadline) => {
-            let logged = logged(call, &entry, payload);
+            let logged = logged(call, &entry, payload, has_lost);
             call.view.put(key, entry, RESTORE);
             let (deadline, mut number) = (deadline.map(|deadline| call.logged_deadline(deadline)), itoa::Buffer::new());
             let ms = number.format(deadline.as_ref().map_or(0, |deadline| deadline.ms)).as_bytes();
@@ -201,10 +203,10 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Returns the value as the log has it, and what it has beside that, unless the payload itself is logged: one of a
-/// version that replicas may be too old for is not.
-fn logged(call: &Call<'_>, entry: &Entry, payload: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-    let is_new = rdb::version_of(payload).is_some_and(|version| version > rdb::VERSION_7_4);
+/// Returns the value as the log has it, and what it has beside that, unless the payload itself is logged: one that is
+/// not the value any more, or of a version that replicas may be too old for, is not.
+fn logged(call: &Call<'_>, entry: &Entry, payload: &[u8], is_other: bool) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let is_new = is_other || rdb::version_of(payload).is_some_and(|version| version > rdb::VERSION_7_4);
     let options = payload::ValueOptions { len_max: usize::MAX, ..options(call) };
     (is_new && call.namespace.store.is_logged()).then(|| payload::dump_for_log(entry, options))
 }

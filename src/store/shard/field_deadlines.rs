@@ -81,6 +81,13 @@ pub(super) fn remove_expired(entry: &mut Entry, now_ms: i64, max: usize) -> Vec<
     }
 }
 
+/// Removes the elements of an entry, which is in no table, whose deadlines have passed; returns true if there were any.
+pub(crate) fn remove_expired_elements(entry: &mut Entry, now: Now) -> bool {
+    let now_ms = now.wall_ms();
+    let has_any = nearest_deadline(entry).is_some_and(|at_ms| at_ms <= now_ms);
+    has_any && !remove_expired(entry, now_ms, usize::MAX).is_empty()
+}
+
 /// Returns true if all elements of an entry, some of which have deadlines, have expired for a call.
 #[cold]
 pub(super) fn has_no_element(entry: &Entry, cx: &Cx) -> bool {

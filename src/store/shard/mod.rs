@@ -21,7 +21,7 @@ use crate::store::entry::Entry;
 use crate::store::services::Services;
 
 pub(crate) use edit::Edit;
-pub(crate) use field_deadlines::has_field_ttl;
+pub(crate) use field_deadlines::{has_field_ttl, remove_expired_elements};
 pub(super) use field_deadlines::{nearest_deadline, wall_ms};
 pub(crate) use keys::Keys;
 use keys::is_expired;

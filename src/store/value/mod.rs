@@ -56,7 +56,7 @@ macro_rules! declare_questions {
     ($($(#[doc = $_doc:literal])+ $(#[cfg($cfg:meta)])? $of:ident $_name:literal $data:ident $($_large:ident)?;)+) => {
         impl Entry {
             /// Returns true if the value is an empty collection, whose key is deleted.
-            pub(in crate::store) fn is_empty(&self) -> bool {
+            pub(crate) fn is_empty(&self) -> bool {
                 match self.kind() {
                     $($(#[cfg($cfg)])? Type::$of => $data::is_empty(self),)+
                 }

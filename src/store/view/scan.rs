@@ -88,6 +88,17 @@ impl View<'_> {
         services.reclaimer.free_shards(old);
     }
 
+    /// Deletes all that has expired in a database, unless expired keys have to stay. The log of a removal names the key and
+    /// the database, and stands before the whole transaction, so it has to be made before these change.
+    pub(crate) fn expire_all(&mut self, db: usize) {
+        let View { access, cx, .. } = self;
+        let (databases, _) = access.whole();
+        let has_to_stay = databases.services().sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some();
+        if cx.expires_keys() && !has_to_stay {
+            databases.at_mut(db).shards_mut().iter_mut().for_each(|shard| shard.get_mut().expire_all(cx));
+        }
+    }
+
     /// Swaps all keys of two databases.
     pub fn swap(&mut self, one: usize, other: usize) {
         let View { access, cx, .. } = self;
