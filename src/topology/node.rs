@@ -38,12 +38,11 @@ impl NodeIdentity {
     /// Returns the text of the file, in the form of Redis 7.2 and later.
     pub(crate) fn file(&self, port: u16) -> String {
         let address = format!(":{port}@{},,tls-port=0,shard-id={}", bus_port_of(port), self.shard_id);
-        format!("{}vars currentEpoch {EPOCH} lastVoteEpoch 0\n", self.line(&address))
-    }
-
-    /// Returns the line about the node in the file, and in the reply of CLUSTER NODES.
-    pub(crate) fn line(&self, address: &str) -> String {
-        format!("{} {address} myself,master - 0 0 {EPOCH} connected 0-{}\n", self.id, SLOT_COUNT - 1)
+        format!(
+            "{} {address} myself,master - 0 0 {EPOCH} connected 0-{}\nvars currentEpoch {EPOCH} lastVoteEpoch 0\n",
+            self.id,
+            SLOT_COUNT - 1
+        )
     }
 }
 
