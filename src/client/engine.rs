@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::resp::{Output, OwnedRequest};
 use crate::spec::CommandSpec;
 use crate::store::KeyName;
+use crate::topology::ClusterView;
 
 /// Maximum number of keys of a writing call, including the keys that its client watches: a transaction of the cluster
 /// has a limit on tests and changes.
@@ -48,6 +49,9 @@ pub(crate) trait Engine: Send + Sync {
 
     /// Returns the number of this process among those that serve the data.
     fn process(&self) -> u64;
+
+    /// Returns the cluster whose nodes are the processes that serve the data, as this one sees it; `None` if this one is no node.
+    fn cluster_view(&self) -> Option<ClusterView>;
 }
 
 /// A call that may write, as the engine executes it: on copies of its keys, and again if others have changed them

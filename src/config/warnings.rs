@@ -54,7 +54,6 @@ impl Config {
             ("replicaof", "all processes are equal, there are no replicas", self.replicaof.is_some()),
             ("maxmemory-policy", "it evicts no keys", self.maxmemory_policy != EvictionPolicy::Noeviction),
             ("test-mode", "its clock is not that of the other processes", self.test_mode),
-            ("cluster-enabled", "its processes are no nodes of a cluster to clients yet", self.cluster_enabled),
         ];
         if self.etcd_endpoints.is_none() {
             return Err("engine etcd needs the addresses of the cluster: the setting 'etcd-endpoints'".to_owned());

@@ -144,7 +144,7 @@ impl FilesWorker {
     fn run(mut self, loaded: oneshot::Sender<Result<(), String>>, loading: watch::Sender<()>) {
         let namespace = self.namespace.clone();
         let alone = namespace.persistence.alone();
-        let result = self.load().and_then(|()| self.check_databases());
+        let result = self.load().and_then(|()| self.namespace.check_databases());
         drop(alone);
         if result.is_ok() {
             self.namespace.end_former_sessions(); // the removals are logged
@@ -181,21 +181,6 @@ impl FilesWorker {
             self.namespace.continue_from(place);
         }
         dir.map_or(Ok(()), |dir| self.begin_log(dir))
-    }
-
-    /// Fails if a node of a cluster, which has one database, has loaded keys of others.
-    fn check_databases(&self) -> Result<(), String> {
-        if self.namespace.node.is_none() {
-            return Ok(());
-        }
-        let cx = Cx::new(self.namespace.clock.now(), Origin::HOST);
-        let mut hold = self.namespace.store.exclusive();
-        let mut view = hold.view(0, cx);
-        let mut others = view.used_databases().into_iter().filter(|db| *db != 0);
-        match others.find(|db| view.in_db(*db, |view| view.key_count() > 0)) {
-            Some(db) => Err(format!("the data has keys in database {db}, and a cluster has database 0 only")),
-            None => Ok(()),
-        }
     }
 
     /// Sets the figures after a load.

@@ -13,13 +13,16 @@ use crate::client::registry::ClientWait;
 use crate::engine::cluster::{ClusterFailure, NamedValue, Revision, TransactionResult};
 use crate::engine::core::{ClientInput, Core, EngineAction};
 use crate::engine::etcd::Cluster;
+use crate::engine::lease::Lease;
 use crate::engine::load::read_all;
 use crate::engine::names::{EtcdName, NamePrefix};
+use crate::engine::nodes::KnownNodes;
 use crate::engine::watch::{EtcdWatch, WatchMessage};
 use crate::error::Result;
 use crate::observe::EngineStats;
 use crate::store::{KeyName, NEVER};
 use crate::time::clock::Clock;
+use crate::topology::ClusterView;
 
 /// Time for which the mirror may lag behind a barrier before the changes are followed at another endpoint.
 const LAG_MAX_MS: u64 = 1000;
@@ -58,11 +61,19 @@ pub(super) enum DriverInput {
 
 /// The handle by which calls of clients reach the engine.
 pub(super) struct Handle {
-    pub(super) inputs: mpsc::UnboundedSender<DriverInput>,
-    pub(super) stats: Arc<EngineStats>,
+    inputs: mpsc::UnboundedSender<DriverInput>,
+    stats: Arc<EngineStats>,
+    lease: Arc<Lease>,
+    nodes: Arc<KnownNodes>,
 }
 
 impl Handle {
+    /// Creates the handle of a core, whose inputs are sent to `inputs`.
+    pub(super) fn new(core: &Core, inputs: mpsc::UnboundedSender<DriverInput>) -> Self {
+        let (lease, nodes) = (core.mirror.locks.lease.clone(), core.mirror.nodes.clone());
+        Handle { inputs, stats: core.stats.clone(), lease, nodes }
+    }
+
     fn tell_client(&self, input: ClientInput) {
         self.tell(DriverInput::Client(input));
     }
@@ -107,6 +118,10 @@ impl Engine for Handle {
 
     fn process(&self) -> u64 {
         self.stats.process.load(Relaxed)
+    }
+
+    fn cluster_view(&self) -> Option<ClusterView> {
+        self.nodes.view(self.lease.until_ms().is_some())
     }
 }
 

@@ -16,6 +16,7 @@ use crate::engine::etcd::Cluster;
 use crate::engine::lanes::Lanes;
 use crate::engine::lease::Lease;
 use crate::engine::names::{EtcdName, NamePrefix};
+use crate::engine::nodes::Announcement;
 use crate::namespace::Namespace;
 
 /// Duration of a lease that is not renewed, in seconds.
@@ -35,6 +36,7 @@ pub(super) struct LeaseKeeper {
     pub(super) tell: mpsc::UnboundedSender<DriverInput>,
     /// The lease in the cluster, from the time of its grant.
     pub(super) granted: Cell<Option<i64>>,
+    pub(super) announcement: Announcement,
 }
 
 impl LeaseKeeper {
@@ -86,12 +88,13 @@ impl LeaseKeeper {
     async fn keep(&self) {
         // Measured from before the request: the lease lasts from the time of its grant.
         let held_until_ms = || self.namespace.clock.now().ms_later((LEASE_S as u64) * 1000 - LEASE_MARGIN_MS);
-        let (process, lease) = loop {
+        let (process, lease, mut announced) = loop {
+            let marker = self.announcement.marker().await;
             let until_ms = held_until_ms();
-            match self.register().await {
+            match self.register(marker.clone()).await {
                 Ok((process, lease)) => {
                     self.lease.hold(process, until_ms);
-                    break (process, lease);
+                    break (process, lease, marker);
                 }
                 Err(failure) => warn!("etcd: this process cannot be registered: {}", failure.reason()),
             }
@@ -113,23 +116,38 @@ impl LeaseKeeper {
             }
             self.lease.hold(process, until_ms);
             let _ = self.tell.send(DriverInput::LeaseHeld); // as above
+            self.announce(process, lease, &mut announced).await;
         }
     }
 
-    /// Registers the process with a number and a lease of its own.
-    async fn register(&self) -> Result<(u64, i64), ClusterFailure> {
+    /// Registers the process with a number and a lease of its own, and this value of its marker.
+    async fn register(&self, value: Vec<u8>) -> Result<(u64, i64), ClusterFailure> {
         let process = getrandom::u64().map_err(|error| ClusterFailure::Refused(error.to_string()))?;
         let lease = self.cluster.lease(LEASE_S).await?;
         self.granted.set(Some(lease));
         let marker = self.prefix.name(&EtcdName::Process(process));
         let tests = vec![Test::Unchanged(marker.clone(), 0)];
         let lanes = Lanes::create(&self.prefix, process);
-        let changes = std::iter::once(ClusterChange::PutLeased(marker, Vec::new())).chain(lanes).collect();
+        let changes = std::iter::once(ClusterChange::PutLeased(marker, value)).chain(lanes).collect();
         let done = self.cluster.commit(ClusterTransaction { tests, changes, reads: Vec::new() }, lease).await?;
         if done.is_committed {
             Ok((process, lease))
         } else {
             Err(ClusterFailure::Refused("another process has the same number".into()))
+        }
+    }
+
+    /// Changes the marker after a change of the settings that it depends on.
+    async fn announce(&self, process: u64, lease: i64, announced: &mut Vec<u8>) {
+        let value = self.announcement.marker().await;
+        if value != *announced {
+            let marker = self.prefix.name(&EtcdName::Process(process));
+            let tests = vec![Test::Exists(marker.clone())];
+            let changes = vec![ClusterChange::PutLeased(marker, value.clone())];
+            let done = self.cluster.commit(ClusterTransaction { tests, changes, reads: Vec::new() }, lease).await;
+            if done.is_ok_and(|done| done.is_committed) {
+                *announced = value; // otherwise it is tried again at the next renewal
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //! of each key besides it; the keyspace events of other processes, as this process emits them.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use prost::Message as _;
@@ -12,6 +12,7 @@ use crate::engine::cluster::{NamedValue, ReportedChange, Revision, RevisionChang
 use crate::engine::locks::KnownLocks;
 use crate::engine::locks::LockState;
 use crate::engine::names::{Cleared, EtcdName, NamePrefix};
+use crate::engine::nodes::KnownNodes;
 use crate::engine::stage::Copy;
 use crate::engine::stored::{StoredEvent, StoredKey, StoredRecord};
 use crate::engine::ttl::CountedTtl;
@@ -59,6 +60,7 @@ pub(super) struct Mirror {
     events: KnownEvents,
     pub(super) locks: KnownLocks,
     pub(super) turns: KeyTurns,
+    pub(super) nodes: Arc<KnownNodes>,
 }
 
 impl Mirror {
@@ -67,6 +69,7 @@ impl Mirror {
         Mirror {
             locks: KnownLocks::new(namespace.clients.clone()),
             turns: KeyTurns::default(),
+            nodes: Arc::new(KnownNodes::new(namespace.node.clone())),
             namespace,
             prefix,
             revision: 0,
@@ -139,12 +142,12 @@ impl Mirror {
         let mut view = hold.view(0, Cx::new(now, Origin::HOST));
         self.turns.clear();
         let mut found = HashSet::new();
-        let mut living = HashSet::new();
+        let mut living = BTreeMap::new();
         for pair in pairs {
             let key = match self.prefix.parse(&pair.name) {
                 Some(EtcdName::Key(key)) => key,
                 Some(EtcdName::Process(process)) => {
-                    living.insert(process);
+                    living.insert(process, pair);
                     continue;
                 }
                 Some(name) => {
@@ -161,7 +164,8 @@ impl Mirror {
         }
         let gone: Vec<KeyName> = self.keys.keys().filter(|key| !found.contains(*key)).cloned().collect();
         gone.into_iter().for_each(|key| self.delete(&mut view, key));
-        self.locks.record_living(&living);
+        self.nodes.replace(&living, revision, now);
+        self.locks.record_living(&living.into_keys().collect());
         self.advance(revision);
     }
 
@@ -213,6 +217,7 @@ impl Mirror {
         drop(view);
         drop(hold);
         if let Some(process) = dead {
+            self.nodes.remove(process, step.revision);
             self.locks.record_gone(process);
         }
         self.deliver(&record, now);
@@ -232,6 +237,7 @@ impl Mirror {
                 self.locks.fence_base = (base.unwrap_or(0), pair.mod_revision);
             }
             EtcdName::Queues => self.locks.queues_revision = pair.mod_revision,
+            EtcdName::Process(process) => self.nodes.put(*process, pair, self.namespace.clock.now()),
             EtcdName::Turn(process, key) => {
                 let now_ms = self.namespace.clock.now().mono_ms();
                 self.turns.add(*process, key.clone(), (pair.mod_revision, now_ms));

@@ -36,6 +36,7 @@ mod mirror;
 #[cfg(test)]
 mod model;
 mod names;
+mod nodes;
 mod pending;
 mod queue;
 mod reads;

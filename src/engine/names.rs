@@ -5,7 +5,7 @@
 //! fence                       the base of fencing tokens
 //! queues                      changed when the first client is queued for a lock
 //! k/<db>/<key>                a key
-//! p/<process>                 a live process, put under its lease
+//! p/<process>                 a live process, put under its lease, with its address if it is a node
 //! o/<process>/<lane>          the last transaction of a lane of a process
 //! t/<process>/<db>/<key>      a request of a process for the next turn of a key
 //! ```

@@ -23,6 +23,7 @@ use crate::engine::load::read_all;
 use crate::engine::locks::FENCES_OF_A_REVISION;
 use crate::engine::mirror::Mirror;
 use crate::engine::names::{EtcdName, NamePrefix, range_end};
+use crate::engine::nodes::Announcement;
 use crate::engine::stored::FORMAT;
 use crate::namespace::Namespace;
 
@@ -100,18 +101,28 @@ fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> io::Result<
     let (keeper, asked) = mpsc::unbounded_channel();
     let granted = Cell::new(None);
     let (lease, kept) = (core.mirror.locks.lease.clone(), Cluster::new(&urls, access(&config)?, Arc::default()));
+    let announcement = Announcement::new(namespace.clone(), urls);
     let (namespace_of, prefix_of) = (namespace.clone(), prefix.clone());
-    LeaseKeeper { namespace: namespace_of, cluster: kept, prefix: prefix_of, lease, tell: tell.clone(), granted }
-        .start(asked)?;
+    LeaseKeeper {
+        namespace: namespace_of,
+        cluster: kept,
+        prefix: prefix_of,
+        lease,
+        tell: tell.clone(),
+        granted,
+        announcement,
+    }
+    .start(asked)?;
+    let handle = Handle::new(&core, tell.clone());
     let driver = Driver::new(core, cluster, prefix, (tell.clone(), inputs), keeper);
-    let patience = Duration::from_millis(config.etcd_timeout_ms);
+    let (patience, served) = (Duration::from_millis(config.etcd_timeout_ms), namespace.clone());
     // Current-thread, like those of the workers: etcd's client shares it with the core.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     thread::Builder::new().name("engine".into()).spawn(move || {
         let _ended = tell_ended;
         runtime.block_on(async move {
             let mut driver = driver;
-            let result = match tokio::time::timeout(patience, prepare(&mut driver)).await {
+            let result = match tokio::time::timeout(patience, prepare(&mut driver, &served)).await {
                 Ok(result) => result,
                 Err(_) => Err("no majority of the cluster answers".to_owned()),
             };
@@ -122,7 +133,7 @@ fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> io::Result<
             }
         });
     })?;
-    namespace.set_engine(Arc::new(Handle { inputs: tell.clone(), stats: namespace.observed.engine.clone() }));
+    namespace.set_engine(Arc::new(handle));
     Ok((RunningEngine { tell, ended: Some(ended) }, Ready(ready)))
 }
 
@@ -168,7 +179,7 @@ fn access(config: &Config) -> io::Result<MemberAccess> {
 ///
 /// # Errors
 /// The reason for which it cannot be used.
-async fn prepare(driver: &mut Driver) -> Result<(), String> {
+async fn prepare(driver: &mut Driver, namespace: &Namespace) -> Result<(), String> {
     let cluster = driver.cluster.clone();
     check_version(&cluster).await?;
     let format = driver.prefix.name(&EtcdName::Format);
@@ -195,6 +206,7 @@ async fn prepare(driver: &mut Driver) -> Result<(), String> {
     let is_key = |pair: &&NamedValue| matches!(driver.prefix.parse(&pair.name), Some(EtcdName::Key(_)));
     let keys = pairs.iter().filter(is_key).count();
     driver.core.replace(pairs, revision);
+    namespace.check_databases()?;
     raise_fences(driver, revision).await?;
     info!("etcd: {keys} keys loaded at revision {revision}");
     warn_of_history(&cluster, &format, revision).await;

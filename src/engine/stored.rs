@@ -155,6 +155,33 @@ pub(super) struct StoredTtl {
     pub(super) is_date: bool,
 }
 
+/// The value of the marker of a process that is a node of a cluster to clients; that of another one is empty.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct StoredNode {
+    /// Version of the fields below.
+    #[prost(uint32, tag = "1")]
+    pub(super) format: u32,
+    #[prost(string, tag = "2")]
+    pub(super) id: String,
+    #[prost(string, tag = "3")]
+    pub(super) shard_id: String,
+    /// The address for clients; empty if they are to use the one that they have.
+    #[prost(string, tag = "4")]
+    pub(super) ip: String,
+    /// The port without TLS; 0 without one.
+    #[prost(uint32, tag = "5")]
+    pub(super) port: u32,
+    /// The port with TLS; 0 without one.
+    #[prost(uint32, tag = "6")]
+    pub(super) tls_port: u32,
+    /// The port of the bus, where nothing listens.
+    #[prost(uint32, tag = "7")]
+    pub(super) bus_port: u32,
+    /// The host name for clients; empty without one.
+    #[prost(string, tag = "8")]
+    pub(super) host_name: String,
+}
+
 /// The value of a lane: effects of a transaction besides the present values of keys.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredRecord {

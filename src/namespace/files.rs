@@ -1,9 +1,10 @@
-//! Restrictions on calls by the state of the files: data is being loaded, or cannot be saved.
+//! Restrictions on calls by the state of the files: data is being loaded, or cannot be saved; data that cannot be served.
 
 use crate::config::AppendFsync;
 use crate::namespace::Namespace;
 use crate::namespace::restrictions::{FAILS_TO_SAVE, LOADING_BESIDE, LOADING_DATA};
 use crate::persist::aof::FsyncPolicy;
+use crate::store::{Cx, Origin};
 
 /// Reason for rejected writes, which would not be saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,20 @@ pub(crate) enum SaveFailure {
 }
 
 impl Namespace {
+    /// Fails if a node of a cluster, which has one database, has loaded keys of others.
+    pub(crate) fn check_databases(&self) -> Result<(), String> {
+        if self.node.is_none() {
+            return Ok(());
+        }
+        let mut hold = self.store.exclusive();
+        let mut view = hold.view(0, Cx::new(self.clock.now(), Origin::HOST));
+        let mut others = view.used_databases().into_iter().filter(|db| *db != 0);
+        match others.find(|db| view.in_db(*db, |view| view.key_count() > 0)) {
+            Some(db) => Err(format!("the data has keys in database {db}, and a cluster has database 0 only")),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the reason for which writes must be rejected, by the figures and the settings, if they must.
     pub(crate) fn save_failure(&self) -> Option<SaveFailure> {
         let config = self.settings.current();

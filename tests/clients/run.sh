@@ -175,6 +175,7 @@ clustered "$work/venv/bin/python" "$here/locks.py" 'redis-py Lock' 'redis-py asy
     redlock-py 'pottery Redlock'
 clustered "$work/venv/bin/python" "$here/contenders.py" --sections 20
 KEYLATCH_CLUSTER_ENABLED=yes py 1 clusters.py
+KEYLATCH_CLUSTER_ENABLED=yes clustered "$work/venv/bin/python" "$here/clusters.py"
 KEYLATCH_CLUSTER_ENABLED=yes js 1 clusters.mjs
 py 1 locks_page.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
 KEYLATCH_TEST_MODE=yes py 1 refused.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"

@@ -5,6 +5,7 @@
 //! - [`faults`] tests the end of nodes and processes;
 //! - [`histories`] tests whether one order explains the replies to clients while anything ended, was stopped or cut
 //!   off;
+//! - [`nodes`] tests what clients of a cluster are told;
 //! - [`metrics`] tests the page of the metrics port;
 //! - [`proxy`] is a link to a node that can be cut;
 //! - [`published`] tests calls in flight while clients are paused or closed, or lose permissions;
@@ -22,6 +23,7 @@ mod locks;
 mod messages;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod nodes;
 #[cfg(feature = "binary")]
 mod page;
 mod proxy;

@@ -62,7 +62,7 @@ impl Process {
         let mirror = Mirror::new(namespace.clone(), prefix.clone());
         let core = Core::new((namespace.clone(), handlers()), prefix.clone(), mirror);
         let (tell, inputs) = mpsc::unbounded_channel();
-        namespace.set_engine(Arc::new(Handle { inputs: tell, stats: namespace.observed.engine.clone() }));
+        namespace.set_engine(Arc::new(Handle::new(&core, tell)));
         Process {
             namespace,
             core,
