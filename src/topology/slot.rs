@@ -5,6 +5,9 @@
 /// Number of a slot.
 pub(crate) type Slot = u16;
 
+/// Number of a node of a topology, from 0 in the order of creation: primaries, their replicas, sentinels.
+pub(crate) type NodeNumber = usize;
+
 /// Number of slots of a cluster.
 pub(crate) const SLOT_COUNT: Slot = 16384;
 
