@@ -116,6 +116,28 @@ pub enum Error {
     Redirected(Box<str>, u16),
     /// The keys of a call are in different slots of a cluster.
     CrossSlot,
+    /// The cluster does not serve the keys of a call; holds the text.
+    ClusterDown(&'static str),
+    /// Some keys of a call have moved to another node already.
+    TryAgain,
+    /// The key of a call is at the node to which its slot is being moved.
+    Ask {
+        /// The slot.
+        slot: u16,
+        /// The host of the node.
+        host: Box<str>,
+        /// Its port.
+        port: u16,
+    },
+    /// The keys of a call belong to another node.
+    Moved {
+        /// The slot.
+        slot: u16,
+        /// The host of the node.
+        host: Box<str>,
+        /// Its port.
+        port: u16,
+    },
     /// The server is a replica without a link to its primary, and serves no stale data.
     StaleReplica,
     /// A replica without a link to its primary is asked for its data.
@@ -269,6 +291,14 @@ impl Error {
         Error::ExecRefused(text.strip_prefix(b"ERR ").unwrap_or(&text).to_vec())
     }
 
+    /// Returns true if the error tells that other nodes have the keys, or that none has.
+    pub(crate) fn is_of_routing(&self) -> bool {
+        matches!(
+            self,
+            Error::CrossSlot | Error::ClusterDown(_) | Error::TryAgain | Error::Ask { .. } | Error::Moved { .. }
+        )
+    }
+
     /// Returns the error line, without `-` and line end.
     pub fn wire_text(&self) -> Vec<u8> {
         self.quoted().unwrap_or_else(|| self.to_string().into_bytes())
@@ -288,6 +318,8 @@ impl Error {
             Error::NotRepeatable(name) => {
                 format!("ERR '{name}' is not possible in a transaction that writes with engine etcd").into_bytes()
             }
+            Error::Ask { slot, host, port } => format!("ASK {slot} {host}:{port}").into_bytes(),
+            Error::Moved { slot, host, port } => format!("MOVED {slot} {host}:{port}").into_bytes(),
             Error::Redirected(host, port) => format!("REDIRECT {host}:{port}").into_bytes(),
             Error::HelloOption(word) => quoting("ERR Syntax error in HELLO option '", word, "'"),
             Error::UnknownCommand(quoted) => quoting("ERR unknown command ", quoted, ""),
@@ -379,6 +411,8 @@ impl Error {
     fn fixed_text(&self) -> Option<&'static str> {
         Some(match self {
             Error::Syntax => "ERR syntax error",
+            Error::ClusterDown(text) => text,
+            Error::TryAgain => "TRYAGAIN Multiple keys request during rehashing of slot",
             Error::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
             Error::NoQuorum => "NOQUORUM the engine cannot reach a majority of the cluster",
             Error::Uncertain => "UNCERTAIN the engine has not confirmed the outcome",

@@ -40,6 +40,10 @@ pub struct Caller {
     pub closing: bool,
     /// The slot of the keys of the present call, or of the first call of its script, where the server is a node of a cluster.
     pub(crate) slot: Cell<Option<Slot>>,
+    /// True if the client reads from a replica (READONLY).
+    pub(crate) reads_replica: bool,
+    /// True if the next call may be for a slot that is being moved to this node (ASKING).
+    pub(crate) is_asking: bool,
     /// State of a call that an engine executes; `None` for other calls.
     pub(crate) staged: Option<Box<Staged>>,
     /// Effects of the present call so far, for the log; allocated with the first one.
@@ -63,6 +67,8 @@ impl Caller {
             frozen_us: None,
             closing: false,
             slot: Cell::default(),
+            reads_replica: false,
+            is_asking: false,
             staged: None,
             effects: None,
         }

@@ -44,8 +44,6 @@ pub struct Session {
     pub(crate) is_monitor: bool,
     /// True if the client follows `-REDIRECT` to the primary.
     pub(crate) is_redirected: bool,
-    /// True if such a client reads from a replica nevertheless (READONLY).
-    pub(crate) reads_replica: bool,
     /// State of the client as a replica, if it acts as one.
     pub(crate) replica: Option<Arc<Replica>>,
     /// Feed of the client, if it is sent data as a replica.

@@ -37,6 +37,7 @@ pub(crate) mod replication;
 pub(crate) mod scan_elements;
 #[cfg(feature = "lua")]
 pub(crate) mod scripting;
+pub(crate) mod sentinel;
 pub(crate) mod server;
 pub(crate) mod set;
 mod set_difference;
@@ -47,6 +48,7 @@ pub(crate) mod test_mode;
 #[cfg(feature = "internals")]
 pub(crate) mod testing;
 mod timeout;
+pub(crate) mod topology;
 pub(crate) mod transactions;
 mod ttl;
 #[cfg(feature = "vectors")]

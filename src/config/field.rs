@@ -4,10 +4,11 @@
 //! `expect`.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::config::kind::{bytes_to_os, os_to_bytes};
+use crate::config::kind::{bytes_to_os, os_to_bytes, parse_port_range};
 use crate::store::{Classes, EvictionPolicy, ListLimit};
 
 /// A field that is parsed from canonical text and formatted as it.
@@ -57,6 +58,16 @@ pub struct HostPort {
     pub host: String,
     /// The TCP port.
     pub port: u16,
+}
+
+impl Field for Option<RangeInclusive<u16>> {
+    fn from_text(text: &[u8]) -> Self {
+        parse_port_range(text)
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        self.as_ref().map_or(Vec::new(), |ports| format!("{}-{}", ports.start(), ports.end()).into_bytes())
+    }
 }
 
 impl Field for Option<HostPort> {

@@ -44,6 +44,12 @@ impl Config {
         self.own.extend(["save", "dbfilename", "appendonly"]);
     }
 
+    /// Makes the settings those of a node of a cluster, or of none, whatever the process is.
+    pub(crate) fn join_cluster(&mut self, is_node: bool) {
+        self.cluster_enabled = is_node;
+        self.own.insert("cluster-enabled");
+    }
+
     /// Replaces the values of all settings that are secrets by their defaults, for good.
     fn forget_secrets(&mut self) {
         for setting in Setting::all().filter(|setting| setting.secret) {

@@ -3,6 +3,7 @@
 //! A kind validates arguments and turns them into canonical text; the typed fields of `Config` parse that text.
 //! Invariant: canonical text is accepted again and stays the same. The error texts are those of Redis 7.0.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use crate::config::lists;
@@ -60,6 +61,8 @@ pub enum Kind {
     FileName(&'static str, &'static str, bool),
     /// The name of a host, or nothing.
     HostName,
+    /// The first and last of some ports, joined by a hyphen, or nothing.
+    PortRange,
     /// A title with variables in braces.
     Title,
     /// Classes of keyspace events, a letter each.
@@ -102,6 +105,7 @@ impl Kind {
             Kind::Text | Kind::Bytes | Kind::Title => "<text>".into(),
             Kind::Path | Kind::FileName(..) => "<file>".into(),
             Kind::HostName => "<host>".into(),
+            Kind::PortRange => "<first>-<last>".into(),
             Kind::Events => "<letters>".into(),
             Kind::Directory => "<directory>".into(),
             Kind::Addresses => "<address> ...".into(),
@@ -169,6 +173,7 @@ impl Kind {
             },
             Kind::FileName(name, what, may_be_empty) => file_name(until_nul(word), name, what, may_be_empty),
             Kind::HostName => host_name(until_nul(word)),
+            Kind::PortRange => port_range(word),
             Kind::Title => title(until_nul(word)),
             Kind::Events => events(until_nul(word)),
             Kind::Directory => directory(until_nul(word), current),
@@ -233,6 +238,18 @@ fn file_name(word: &[u8], name: &str, what: &str, may_be_empty: bool) -> Result<
         return Err(format!("{name} can't be a path, just a {what}"));
     }
     Ok(word.to_vec())
+}
+
+fn port_range(word: &[u8]) -> Result<Vec<u8>, String> {
+    let is_valid = word.is_empty() || parse_port_range(word).is_some();
+    if is_valid { Ok(word.to_vec()) } else { Err("argument must be the first and the last port, joined by '-'".into()) }
+}
+
+/// Returns the ports from `FIRST-LAST`.
+pub(super) fn parse_port_range(word: &[u8]) -> Option<RangeInclusive<u16>> {
+    let (first, last) = std::str::from_utf8(word).ok()?.split_once('-')?;
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first > 0 && first <= last).then_some(first..=last)
 }
 
 fn host_name(word: &[u8]) -> Result<Vec<u8>, String> {

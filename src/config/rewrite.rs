@@ -84,9 +84,13 @@ fn is_silent(setting: &Setting, config: &Config) -> bool {
     let value = setting.get(config);
     match setting.kind {
         Kind::Addresses => value == setting.default.as_bytes(),
-        Kind::Text | Kind::Bytes | Kind::Path | Kind::HostName | Kind::FileName(..) | Kind::Primary => {
-            value.is_empty() && setting.default.is_empty() && !MAY_BE_EMPTY.contains(&setting.name)
-        }
+        Kind::Text
+        | Kind::Bytes
+        | Kind::Path
+        | Kind::HostName
+        | Kind::PortRange
+        | Kind::FileName(..)
+        | Kind::Primary => value.is_empty() && setting.default.is_empty() && !MAY_BE_EMPTY.contains(&setting.name),
         _ => false,
     }
 }
@@ -105,6 +109,7 @@ fn lines(setting: &Setting, config: &Config) -> Vec<(Vec<u8>, bool)> {
         | Kind::Path
         | Kind::FileName(..)
         | Kind::HostName
+        | Kind::PortRange
         | Kind::Title
         | Kind::Events
         | Kind::Directory => vec![(line(quote(&value).as_bytes()), differs)],

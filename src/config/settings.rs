@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::config::directives::Directives;
@@ -375,6 +376,8 @@ supported! {
         /// The time in milliseconds of real time for which a private instance stays after its last connection was
         /// closed.
         "namespace-linger" !hidden namespace_linger_ms: u64 = "5000", Kind::Int(0, INT_MAX), Runtime, Supported;
+        /// The ports of the nodes that TEST.CLUSTER and TEST.SENTINEL make, as `7000-7099`; without it any free ones.
+        "topology-ports" !hidden topology_ports: Option<RangeInclusive<u16>> = "", Kind::PortRange, Start, Supported;
         /// Writes the TCP port to this file, atomically, once the server is ready, and removes the file at exit.
         "port-file" !hidden port_file: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// Shuts down when standard input is closed, and so together with the process that has started the server and
@@ -644,13 +647,15 @@ supported! {
     }
     "Cluster" {
         /// Makes the server a cluster of one node, which has all 16384 slots: cluster clients work unchanged, and the keys of a
-        /// call, a transaction or a script have to be in one slot. There are no other nodes.
+        /// call, a transaction or a script have to be in one slot. With `engine etcd` its nodes are all processes with the same
+        /// data and this setting, to which the slots are dealt.
         "cluster-enabled" cluster_enabled: bool = "no", Kind::Switch, Start, Supported;
         /// The file in `dir` that keeps the ids of the node, in the form of Redis.
         "cluster-config-file" cluster_config_file: Option<Vec<u8>> = "nodes.conf", Kind::Text, Start, Supported;
         /// The port of the cluster bus that the node is said to have; nothing listens there. 0 is the server's port and 10000.
         "cluster-port" cluster_port: u16 = "0", Kind::Int(0, 65535), Start, Supported;
-        /// The address that clients are told, if not the one at which they have reached the server.
+        /// The address that clients are told, if not the one at which they have reached the server. With `engine etcd` and
+        /// several nodes, clients are otherwise told the address in `bind`, or the one from which the process reaches etcd.
         "cluster-announce-ip" %own cluster_announce_ip: Option<Vec<u8>> = "", Kind::Text, Runtime, Supported;
         /// The host name that clients are told.
         "cluster-announce-hostname" %own cluster_announce_hostname: Option<Vec<u8>> = "", Kind::HostName, Runtime, Supported;
@@ -663,6 +668,13 @@ supported! {
         /// Names the node to clients by its address, by its host name, or not at all, so that they use the address that they have.
         "cluster-preferred-endpoint-type" %own cluster_preferred_endpoint_type: EndpointType = "ip",
             Kind::Choice(EndpointType::WORDS), Runtime, Supported;
+        /// Serves no keys while a slot has no node; for the nodes of TEST.CLUSTER, as the next two.
+        "cluster-require-full-coverage" %own cluster_require_full_coverage: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// Serves reads while the cluster is down.
+        "cluster-allow-reads-when-down" %own cluster_allow_reads_when_down: bool = "no", Kind::Switch, Runtime, Supported;
+        /// Serves the channels of shards while the cluster is down.
+        "cluster-allow-pubsubshard-when-down" %own cluster_allow_pubsubshard_when_down: bool = "yes", Kind::Switch, Runtime,
+            Supported;
     }
     "Scripts" {
         /// The time in milliseconds after which a running script makes other clients get BUSY errors, and can be

@@ -262,6 +262,20 @@ impl Call<'_> {
         Ok(())
     }
 
+    /// Leaves the rest of a command as [`Call::continue_with`] does, also where the call needs the whole store: that is free then.
+    ///
+    /// # Errors
+    /// The errors of the continuation.
+    pub(crate) fn continue_freely(&mut self, rest: impl Continuation + 'static) -> Result<()> {
+        match &mut self.mode {
+            CallMode::Exclusive { next, .. } => {
+                **next = Next::Continue(Box::new(rest));
+                Ok(())
+            }
+            _ => self.continue_with(rest),
+        }
+    }
+
     /// Returns the continuation that the call has left, and removes it.
     pub(crate) fn take_rest(&mut self) -> Option<Box<dyn Continuation>> {
         let next = self.mode.next()?;
@@ -476,6 +490,11 @@ pub(crate) enum Next {
 }
 
 impl Next {
+    /// Returns true if the request is executed again from the start.
+    pub(super) fn is_repeated(&self) -> bool {
+        matches!(self, Next::Again | Next::Retry)
+    }
+
     /// Returns whether the reply of the request is not written yet.
     pub(crate) fn is_unfinished(&self) -> bool {
         use Next::{Continue, Delay, Refresh, Retry, StayBlocked};
@@ -502,6 +521,11 @@ pub trait Continuation: Send {
 
     /// Returns whether the step accesses no keys, so that it can be executed even while a busy script has locked them.
     fn needs_no_keys(&self) -> bool {
+        false
+    }
+
+    /// Returns whether no other call may be in progress during the step.
+    fn needs_whole_store(&self) -> bool {
         false
     }
 

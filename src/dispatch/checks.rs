@@ -11,67 +11,28 @@
 
 use crate::client::caller::Caller;
 use crate::client::pause::PauseScope;
-use crate::client::session::{Client, Session};
-use crate::config::Config;
+use crate::client::session::Client;
+use crate::dispatch::admission::declares_writes;
+pub(crate) use crate::dispatch::admission::{Admission, Obstacle, ScriptLimits};
 use crate::dispatch::declared::{keys_of, needs_all_keys, slot_of_request};
+use crate::dispatch::routing::route;
+use crate::dispatch::unknown::of_no_command;
 use crate::error::{Denial, Error};
 use crate::namespace::Namespace;
 use crate::namespace::files::SaveFailure;
+use crate::namespace::member::Member;
 use crate::namespace::restrictions::{
-    FAILS_TO_SAVE, IN_CLUSTER, IN_TEST_MODE, IS_PRIVATE, IS_READ_ONLY, IS_STALE, LACKS_REPLICAS, LOADING_BESIDE,
-    LOADING_DATA, ON_ENGINE, RESTARTING, RESTRICTION_BITS,
+    FAILS_TO_SAVE, IN_CLUSTER, IN_TEST_MODE, IN_TOPOLOGY, IS_PRIVATE, IS_READ_ONLY, IS_STALE, LACKS_REPLICAS,
+    LOADING_BESIDE, LOADING_DATA, ON_ENGINE, RESTARTING, RESTRICTION_BITS,
 };
 use crate::resp::Request;
 use crate::spec::marks::{DROPS_QUEUE, EXECUTES_QUEUE, HEALTH_CHECK, SCRIPTS_IN_DEBUGGING};
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MANY_KEYS,
-    MAY_REPLICATE, NO_ASYNC_LOADING, NO_AUTH, NO_ENGINE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, READ, SKIP_MONITOR,
-    STALE, WRITE,
+    MAY_REPLICATE, NO_ASYNC_LOADING, NO_AUTH, NO_ENGINE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, ONLY_SENTINEL,
+    READ, SKIP_MONITOR, STALE, WRITE,
 };
-use crate::test_mode::FaultKind;
 use crate::text::Dialect;
-use crate::time::clock::Now;
-use crate::topology::{Slot, SlotsDiffer};
-
-/// Call to be checked.
-pub(crate) struct Admission<'a> {
-    pub(crate) namespace: &'a Namespace,
-    pub(crate) config: &'a Config,
-    pub(crate) caller: &'a Caller,
-    /// `None` for a caller without a connection.
-    pub(crate) session: Option<&'a Session>,
-    pub(crate) command: &'static CommandSpec,
-    pub(crate) request: Request<'a>,
-    pub(crate) now: Now,
-    /// Limits of the calling script, if a script calls.
-    pub(crate) script: Option<ScriptLimits>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ScriptLimits {
-    /// True if the script must not write: it was called by EVAL_RO or similar, or declares `no-writes`.
-    pub(crate) is_read_only: bool,
-    /// True if memory was over the limit when the script began, and the script has not written yet.
-    pub(crate) lacks_memory: bool,
-    /// True if its calls may have keys in different slots, each call in one.
-    pub(crate) crosses_slots: bool,
-}
-
-/// Reason for which a call is not admitted.
-pub(crate) enum Obstacle {
-    /// The call is rejected; a missing permission, if that is the reason, goes to the ACL log.
-    Refused(Error, Option<Denial>),
-    /// The call has to wait until CLIENT PAUSE is over.
-    Paused,
-    /// A fault is injected into the call or its reply.
-    Injected(FaultKind),
-}
-
-impl From<Error> for Obstacle {
-    fn from(error: Error) -> Self {
-        Obstacle::Refused(error, None)
-    }
-}
 
 /// Check for one reason of rejection.
 type Check = fn(&Admission<'_>) -> Option<Obstacle>;
@@ -118,7 +79,8 @@ const MAY_WRITE: Flags = WRITE | CONTROL;
 pub(super) const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [CheckRow; 19] = [
+pub(crate) const CHECKS: [CheckRow; 21] = [
+    (ONLY_SENTINEL, IN_TEST_MODE, of_sentinel),
     (EVERY, EACH_TIME, arity),
     (EVERY, LIMITED_USER, login),
     (NO_MULTI, IN_TRANSACTION, no_multi),
@@ -127,6 +89,7 @@ pub(crate) const CHECKS: [CheckRow; 19] = [
     (NO_ENGINE, ON_ENGINE, on_engine),
     (READ | MAY_WRITE, REDIRECTED, redirected),
     (MANY_KEYS | CONTROL, IN_CLUSTER, one_slot),
+    (EVERY, IN_TOPOLOGY, routed),
     (EVERY, EACH_TIME, memory),
     (EVERY, FAILS_TO_SAVE, saving),
     (MAY_WRITE, LACKS_REPLICAS, replicas),
@@ -149,9 +112,10 @@ pub(crate) const EXEC_CHECKS: [CheckRow; 2] =
     [(EVERY, LIMITED_USER, permission_at_exec), (EVERY, ON_ENGINE, declared_on_engine)];
 
 /// Checks of a blocked call when it is executed again, all of them each time; it has passed [`CHECKS`] when it blocked.
-pub(crate) const WAKE_CHECKS: [CheckRow; 6] = [
+pub(crate) const WAKE_CHECKS: [CheckRow; 7] = [
     (EVERY, EACH_TIME, login),
     (EVERY, EACH_TIME, permission),
+    (EVERY, EACH_TIME, routed),
     (EVERY, EACH_TIME, memory),
     (EVERY, EACH_TIME, saving),
     (EVERY, EACH_TIME, replicas),
@@ -246,42 +210,6 @@ impl Admission<'_> {
     pub(crate) fn obstacle(&self, checks: &[CheckRow]) -> Option<Obstacle> {
         checks.iter().find_map(|(.., check)| check(self))
     }
-
-    fn has(&self, flags: Flags) -> bool {
-        self.command.flags & flags != 0
-    }
-
-    fn is_in_transaction(&self) -> bool {
-        self.session.is_some_and(|session| session.transaction.is_some())
-    }
-
-    /// Returns whether a test holds for a command that the call executes: for EXEC one of the queued commands,
-    /// otherwise its own.
-    fn executes(&self, test: impl Fn(&'static CommandSpec, Request<'_>) -> bool) -> bool {
-        match self.session.and_then(|session| session.transaction.as_ref()) {
-            Some(transaction) if self.command.is(EXECUTES_QUEUE) => {
-                transaction.queue.iter().any(|(queued, request)| test(queued, request.as_request()))
-            }
-            _ => test(self.command, self.request),
-        }
-    }
-}
-
-impl Admission<'_> {
-    /// Returns the slot of the keys of a call, for EXEC those of its queue.
-    fn slot(&self) -> Result<Option<Slot>, SlotsDiffer> {
-        match self.session.and_then(|session| session.transaction.as_ref()) {
-            Some(transaction) if self.command.is(EXECUTES_QUEUE) => {
-                let queued = transaction.queue.iter();
-                let mut slots = queued.map(|(command, request)| slot_of_request(command, request.as_request()));
-                slots.try_fold(None, |first, slot| match (first, slot?) {
-                    (Some(first), Some(slot)) if first != slot => Err(SlotsDiffer),
-                    (first, slot) => Ok(first.or(slot)),
-                })
-            }
-            _ => slot_of_request(self.command, self.request),
-        }
-    }
 }
 
 fn arity(call: &Admission<'_>) -> Option<Obstacle> {
@@ -331,10 +259,11 @@ fn declared_on_engine(call: &Admission<'_>) -> Option<Obstacle> {
 
 /// Redirects clients that follow redirections from a replica to its primary, as in Valkey.
 fn redirected(call: &Admission<'_>) -> Option<Obstacle> {
-    let session = call.session.filter(|session| session.is_redirected)?;
+    call.session.filter(|session| session.is_redirected)?;
     let primary = call.namespace.role.primary()?;
     let needs_primary = |command: &'static CommandSpec, request: Request<'_>| {
-        !session.reads_replica && command.flags & READ != 0 || declares_writes(call.namespace, command, request, WRITE)
+        !call.caller.reads_replica && command.flags & READ != 0
+            || declares_writes(call.namespace, command, request, WRITE)
     };
     call.executes(needs_primary).then(|| Error::Redirected(primary.host.into(), primary.port).into())
 }
@@ -346,8 +275,26 @@ fn one_slot(call: &Admission<'_>) -> Option<Obstacle> {
         return None;
     }
     let slot = call.slot();
+    if call.namespace.member().is_some() {
+        call.caller.slot.set(slot.unwrap_or(None));
+        return None; // an unassigned slot comes first, see `routed`
+    }
     call.caller.slot.set(slot.unwrap_or(None));
     slot.err().map(|_| Error::CrossSlot.into())
+}
+
+/// Redirects a call whose keys another node of the topology has, and notes their slot as [`one_slot`] does.
+fn routed(call: &Admission<'_>) -> Option<Obstacle> {
+    let table = call.namespace.member()?.routes()?;
+    let redirection = route(call, &table).err()?;
+    Some(redirection.error(call).into())
+}
+
+/// Rejects what only a sentinel knows. What a sentinel does not know has no name there.
+fn of_sentinel(call: &Admission<'_>) -> Option<Obstacle> {
+    let in_test_mode = call.namespace.restrictions.bits() & IN_TEST_MODE != 0;
+    let is_unknown = in_test_mode && call.has(ONLY_SENTINEL) && !call.namespace.restrictions.is_sentinel();
+    is_unknown.then(|| of_no_command(call.request).into())
 }
 
 /// Rejects a call for lack of memory, by the result of the eviction before the call. Queueing needs memory, and EXEC
@@ -550,6 +497,11 @@ fn one_slot_in_script(call: &Admission<'_>) -> Option<Obstacle> {
     if !call.namespace.restrictions.is_in_cluster() {
         return None;
     }
+    if let Some(redirection) =
+        call.namespace.member().and_then(Member::routes).and_then(|table| route(call, &table).err())
+    {
+        return Some(Error::other(redirection.text_for_scripts(&call.command.name)).into());
+    }
     let Ok(slot) = slot_of_request(call.command, call.request) else {
         let name = &call.command.name;
         let text = format!("Command '{name}' in script attempted to access keys that don't hash to the same slot");
@@ -563,22 +515,6 @@ fn one_slot_in_script(call: &Admission<'_>) -> Option<Obstacle> {
 
 fn denial(call: &Admission<'_>) -> Option<Denial> {
     call.caller.access.denial(call.command, call.request)
-}
-
-/// Returns whether a request may write, by the declaration of the script that it runs, or by the command's flags.
-#[cold]
-pub(super) fn declares_writes(
-    namespace: &Namespace,
-    command: &'static CommandSpec,
-    request: Request<'_>,
-    flags: Flags,
-) -> bool {
-    #[cfg(feature = "lua")]
-    if let Some(declared) = namespace.scripts.declared_flags(command, request, namespace.store.busy_flag()) {
-        return declared & crate::script::NO_WRITES == 0;
-    }
-    let _ = (namespace, request);
-    command.flags & flags != 0
 }
 
 /// Returns whether a request must not see old data, by the declaration of the script that it runs, or by the command's

@@ -19,7 +19,12 @@ pub(super) fn needs_all_keys(command: &CommandSpec) -> bool {
 /// # Errors
 /// If their slots differ.
 pub(super) fn slot_of_request(command: &CommandSpec, request: Request<'_>) -> Result<Option<Slot>, SlotsDiffer> {
-    same_slot(command.routed_by(request).map(|position| request.arg(position)))
+    same_slot(routed_keys_of(command, request))
+}
+
+/// Returns the keys and channels of shards of a request.
+pub(super) fn routed_keys_of<'r>(command: &CommandSpec, request: Request<'r>) -> impl Iterator<Item = &'r [u8]> {
+    command.routed_by(request).map(move |position| request.arg(position))
 }
 
 /// Returns whether a command can be executed again after other clients have changed its keys: it changes neither the state

@@ -3,16 +3,17 @@
 use bytes::BytesMut;
 
 use crate::client::caller::Caller;
+use crate::dispatch::host::HostCall;
 use crate::dispatch::interrupted::log_restored;
 use crate::dispatch::replay::replay_in;
 #[cfg(feature = "lua")]
 use crate::dispatch::texts::library_error;
 use crate::dispatch::texts::{libraries, scripts, set_libraries};
-use crate::dispatch::{Call, Env};
+use crate::dispatch::{Call, Env, Handlers};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::{AllCommandStats, CallTimer};
-use crate::store::{Classes, Cx, LockHolder, Origin, View};
+use crate::store::{ChangeLog, Classes, Cx, LockHolder, Origin, View};
 use crate::test_mode::{PreviousState, ScriptTexts, TestMode};
 use crate::time::clock::Now;
 
@@ -33,6 +34,15 @@ pub(crate) fn checkpoint_if_many_keys(namespace: &Namespace, now: Now) {
     {
         checkpoint(namespace, &mut exclusive.view(0, Cx::new(now, Origin::HOST)));
     }
+}
+
+/// Begins the record of writes anew with the present data, most of which has come from a primary until now.
+pub(crate) fn begin_anew(namespace: &Namespace, view: &mut View<'_>) {
+    let Some(test_mode) = namespace.test_mode.as_deref() else { return };
+    test_mode.recorder.record_all(None);
+    checkpoint(namespace, view);
+    test_mode.history.lock().forget_writes(namespace.log.end());
+    test_mode.recorder.discard();
 }
 
 /// Saves the present state under a name.
@@ -106,11 +116,7 @@ pub(crate) fn fail_over_to_replica(call: &mut Call<'_>, test_mode: &TestMode) ->
 /// An error when fewer writes are remembered.
 pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) -> Result<()> {
     let namespace = call.namespace;
-    checkpoint(namespace, &mut call.view); // it may drop the oldest writes
-    let remembered = test_mode.history.lock().remembered();
-    if lost > remembered {
-        return Err(forgotten(remembered));
-    }
+    check_remembered(call, test_mode, lost)?;
     let clients = &namespace.clients;
     for client in clients.all() {
         if client.id != call.caller.info.id {
@@ -118,6 +124,35 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
         }
     }
     call.caller.closing = true;
+    undo(call, test_mode, lost)
+}
+
+/// Undoes the last `lost` writes of a namespace; its clients stay.
+///
+/// # Errors
+/// An error when fewer writes are remembered.
+pub(crate) fn lose_writes(namespace: &Namespace, handlers: &'static Handlers, lost: usize) -> Result<()> {
+    let Some(test_mode) = namespace.test_mode.as_deref() else { return Ok(()) };
+    let mut host = HostCall::begin(namespace, handlers);
+    let result = host.with(&[b"TEST.FAILOVER"], |call| {
+        check_remembered(call, test_mode, lost)?;
+        namespace.clients.unblock_keys();
+        call.view.images().raise_watchers();
+        undo(call, test_mode, lost)
+    });
+    result.unwrap_or(Ok(()))
+}
+
+/// Checks that so many writes are remembered.
+fn check_remembered(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) -> Result<()> {
+    checkpoint(call.namespace, &mut call.view); // it may drop the oldest writes
+    let remembered = test_mode.history.lock().remembered();
+    if lost > remembered { Err(forgotten(remembered)) } else { Ok(()) }
+}
+
+/// Undoes the last `lost` writes, which are remembered.
+fn undo(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) -> Result<()> {
+    let namespace = call.namespace;
     if lost == 0 {
         return Ok(());
     }

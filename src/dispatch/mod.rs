@@ -3,6 +3,7 @@
 //! Invariant: every command of every caller is executed here. EXEC and scripts re-enter through [`Call`], unfinished
 //! commands through [`Continuation`]: there is no second way to execute a command.
 
+mod admission;
 pub(crate) mod args;
 pub(crate) mod batch;
 mod blocking;
@@ -12,6 +13,7 @@ mod declared;
 pub(crate) mod denials;
 mod effects;
 pub(crate) mod history;
+pub(crate) mod host;
 pub(crate) mod interrupted;
 pub(crate) mod introspection;
 mod nested;
@@ -19,6 +21,7 @@ pub(crate) mod plan;
 pub(crate) mod post_call;
 mod repeat_limit;
 pub(crate) mod replay;
+mod routing;
 mod run;
 pub(crate) mod serve;
 pub(crate) mod staged;
@@ -31,4 +34,7 @@ mod wait;
 pub(crate) use args::Args;
 pub(crate) use blocking::BlockedRetry;
 pub(crate) use call::{Call, Command, Continuation, Env, Handlers, Next};
-pub(crate) use wait::{BlockedRequest, Destination, NamespaceEntry, NewReplica, TimeTravel, Wait};
+pub(crate) use wait::{
+    BlockedRequest, Destination, MadeTopology, NamespaceEntry, NewReplica, NewTopology, TimeTravel, TopologyAccess,
+    TopologyKind, Wait,
+};

@@ -8,6 +8,8 @@ use crate::dispatch::checks::{
 };
 #[cfg(feature = "lua")]
 use crate::dispatch::checks::{closed_to_script, is_open};
+#[cfg(feature = "lua")]
+use crate::dispatch::declared::routed_keys_of;
 use crate::dispatch::run::{refuse, run};
 use crate::dispatch::{Call, Env, denials, effects};
 use crate::error::Error;
@@ -41,24 +43,42 @@ impl Call<'_> {
     /// The reason for the rejection.
     #[cfg(feature = "lua")]
     pub(crate) fn check_for_script(
-        &self,
+        &mut self,
         command: &'static CommandSpec,
         request: Request<'_>,
         limits: ScriptLimits,
     ) -> Result<()> {
         let closed = closed_to_script(self.namespace, self.caller, limits);
         if is_open(closed, command, request) {
-            Ok(())
-        } else {
-            self.obstacle(command, request, Some(limits)).map_or(Ok(()), Err)
+            return Ok(());
         }
+        let limits = ScriptLimits { presence: self.presence(command, request), ..limits };
+        self.obstacle(command, request, Some(limits)).map_or(Ok(()), Err)
+    }
+
+    /// Returns how many of the keys of a script's call are there, and how many are not; counted only where slots may be on
+    /// their way to other nodes.
+    #[cfg(feature = "lua")]
+    fn presence(&mut self, command: &'static CommandSpec, request: Request<'_>) -> (usize, usize) {
+        if self.namespace.member().is_none() {
+            return (0, 0);
+        }
+        let mut presence = (0, 0);
+        for key in routed_keys_of(command, request) {
+            let key = self.namespace.store.key(key);
+            *if self.view.lookup(key, Lookup::PEEK).is_some() { &mut presence.0 } else { &mut presence.1 } += 1;
+        }
+        presence
     }
 
     /// Executes a command that was checked for a script, and writes the reply to `out`.
     #[cfg(feature = "lua")]
     pub(crate) fn execute_for_script(&mut self, command: &'static CommandSpec, request: Request<'_>, out: &mut Output) {
         let (env, mode) = (self.env(), CallMode::Nested { session: self.mode.session() });
+        let routed_by = (self.caller.is_asking, self.caller.reads_replica);
         nested(env, self.caller, &mut self.view, (command, request), mode, out);
+        // ASKING and its kin have no effect in a script.
+        (self.caller.is_asking, self.caller.reads_replica) = routed_by;
     }
 
     /// Returns the error for which EXEC or a script must not execute a command, and records a missing permission.

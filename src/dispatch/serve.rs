@@ -525,6 +525,18 @@ pub(crate) fn readmit(
     found
 }
 
+/// Checks all blocked calls again, and ends those that may not be executed any more with the error.
+pub(crate) fn recheck_blocked(namespace: &Namespace, handlers: &'static Handlers, now: Now) {
+    Env::with_present(namespace, handlers, 0, |env| {
+        for wait in namespace.clients.all_waits() {
+            wait.answer(|blocking| {
+                let Blocking::Keys(blocked) = blocking else { return None };
+                admit_again(blocked, now, env)?.err().map(Unblocked::Served)
+            });
+        }
+    });
+}
+
 /// Answers a blocked client whose call an engine has executed.
 pub(crate) fn answer_staged(namespace: &Namespace, handlers: &'static Handlers, wait: &ClientWait, reply: Output) {
     let mut reply = Some(reply);

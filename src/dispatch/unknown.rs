@@ -31,7 +31,7 @@ pub(crate) fn note(namespace: &Namespace, names: Names<'_>, request: Request<'_>
 }
 
 /// Returns the error that quotes the name and the first arguments of an unknown command.
-fn of_no_command(request: Request<'_>) -> Error {
+pub(super) fn of_no_command(request: Request<'_>) -> Error {
     let mut args = Vec::new();
     for arg in request.args().skip(1) {
         if args.len() >= QUOTED_MAX {

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use crate::acl::Access;
 use crate::client::registry::Blocked;
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::namespace::Namespace;
+use crate::namespace::member::NodeReport;
 use crate::resp::Request;
+use crate::topology::sentinel::SentinelPlan;
 
 /// A call whose client was blocked.
 #[derive(Clone, Copy)]
@@ -32,6 +35,8 @@ pub enum Wait<'a> {
     TimeTravel(TimeTravel),
     /// A private namespace that is made a replica of this one.
     Replica(&'a mut NewReplica),
+    /// A topology that is made.
+    Topology(&'a NewTopology, &'a mut MadeTopology),
     /// The client's entry into another namespace, where the next step is executed; if it is refused, the step is
     /// executed here.
     Entry(&'a mut NamespaceEntry),
@@ -43,6 +48,58 @@ pub struct NewReplica {
     pub name: Box<[u8]>,
     /// Reason for which it cannot be created, if it cannot.
     pub refusal: Option<Error>,
+}
+
+/// The nodes of a topology once it is made, or why it is not.
+#[derive(Default)]
+pub struct MadeTopology(pub(crate) Option<Result<Vec<NodeReport>>>);
+
+/// A topology that is to be made.
+#[derive(Clone, Debug)]
+pub struct NewTopology {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) kind: TopologyKind,
+    pub(crate) access: TopologyAccess,
+}
+
+/// Kind and size of a topology.
+#[derive(Clone, Debug)]
+pub(crate) enum TopologyKind {
+    /// A cluster; each primary has so many replicas.
+    Cluster { primaries: usize, replicas: usize, node_timeout_ms: u64 },
+    /// Nodes of a cluster that know nothing of each other.
+    EmptyCluster { nodes: usize, node_timeout_ms: u64 },
+    /// A master with replicas, and sentinels.
+    Sentinels(SentinelPlan),
+}
+
+/// Access to the nodes of a topology.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TopologyAccess {
+    /// The user; `None` for the default user.
+    pub(crate) user: Option<Box<[u8]>>,
+    /// The password, if the nodes ask for one.
+    pub(crate) password: Option<Box<[u8]>>,
+    /// The password of the sentinels, if they ask for one.
+    pub(crate) sentinel_password: Option<Box<[u8]>>,
+    /// True if the nodes speak TLS.
+    pub(crate) tls: bool,
+}
+
+impl TopologyAccess {
+    /// Sets up the users of a node.
+    pub(crate) fn apply(&self, node: &Namespace, is_sentinel: bool) {
+        let (user, password) =
+            if is_sentinel { (&None, &self.sentinel_password) } else { (&self.user, &self.password) };
+        let Some(password) = password else { return };
+        let secret = [b">", &password[..]].concat();
+        let rules: [&[u8]; 6] = [b"resetpass", b"on", &secret, b"allkeys", b"allchannels", b"allcommands"];
+        // These rules are valid.
+        let _ = node.acl.set_user(user.as_deref().unwrap_or(b"default"), &rules, true);
+        if user.as_deref().is_some_and(|user| user != b"default") {
+            let _ = node.acl.set_user(b"default", &["off"], true);
+        }
+    }
 }
 
 /// A client's entry into another namespace.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use crate::namespace::member::Topology;
 use crate::time::clock::Now;
 
 /// The link from a primary to a replica in the same process.
@@ -28,6 +29,9 @@ pub(crate) trait LocalLink: Send + Sync {
     /// Ends [`LocalLink::hold`]. With `join`, all records that the primary has written by now arrive at once.
     fn release(&self, join: bool);
 
+    /// Ends the link, and removes it from the two namespaces.
+    fn finish(self: Arc<Self>);
+
     /// Makes the link check its faults, clock and records again.
     fn wake(&self);
 }
@@ -41,6 +45,8 @@ pub(crate) struct Links<N> {
     pub(super) primary: Mutex<Option<Arc<dyn LocalLink>>>,
     /// The namespaces that share the clock, including the owner, once there is another one.
     pub(super) clock_group: Arc<Mutex<Vec<Weak<N>>>>,
+    /// The topologies whose nodes are among them.
+    pub(super) topologies: Arc<Mutex<Vec<Weak<dyn Topology>>>>,
 }
 
 impl<N> Default for Links<N> {
@@ -50,6 +56,7 @@ impl<N> Default for Links<N> {
             numbered: AtomicU64::default(),
             primary: Mutex::default(),
             clock_group: Arc::default(),
+            topologies: Arc::default(),
         }
     }
 }
@@ -57,7 +64,8 @@ impl<N> Default for Links<N> {
 impl<N> Links<N> {
     /// Returns the links of a namespace that shares its clock with the owner of these.
     pub(super) fn of_kin(&self) -> Self {
-        Links { clock_group: self.clock_group.clone(), ..Links::default() }
+        let (clock_group, topologies) = (self.clock_group.clone(), self.topologies.clone());
+        Links { clock_group, topologies, ..Links::default() }
     }
 
     /// Returns a stand-in for a client ID, for a replica without a connection; no client and no other replica has it.

@@ -11,6 +11,8 @@ pub(crate) mod files;
 pub(crate) mod history;
 pub(crate) mod local_replicas;
 mod lock_holders;
+pub(crate) mod member;
+mod node;
 pub(crate) mod pending_shutdown;
 mod primary;
 mod primary_time;
@@ -40,6 +42,7 @@ use crate::namespace::failover::Failover;
 use crate::namespace::local_replicas::Links;
 use crate::namespace::lock_holders::LockHolders;
 pub(crate) use crate::namespace::lock_holders::ReservedSlot;
+use crate::namespace::member::{Member, Topologies};
 use crate::namespace::pending_shutdown::PendingShutdown;
 use crate::namespace::private::PrivateNamespaces;
 use crate::namespace::push::Push;
@@ -88,6 +91,10 @@ pub struct Namespace {
     pub(crate) role: Role,
     /// The identity as a node of a cluster, if it is one.
     pub(crate) node: Option<NodeIdentity>,
+    /// The place in a topology, for a node of one.
+    member: OnceLock<Member>,
+    /// The topologies that were made here, or, in a node, where its own was.
+    pub(crate) topologies: Topologies,
     /// The engine, if the data is in a cluster: the store is a copy then.
     engine: OnceLock<Arc<dyn Engine>>,
     /// The links to namespaces of the same process.
@@ -124,6 +131,12 @@ fn change_log(log: &Arc<Log>, test_mode: Option<&TestMode>) -> Arc<dyn ChangeLog
         Some(test_mode) => test_mode.recorder.clone(),
         None => log.clone(),
     }
+}
+
+/// Returns the identity as a node of a cluster: that of the process is the main namespace's.
+fn node_of(instance: &Instance, config: &Config, is_private: bool) -> Option<NodeIdentity> {
+    let kept = || instance.node.clone().filter(|_| !is_private);
+    config.cluster_enabled.then(|| kept().unwrap_or_else(new_node))
 }
 
 /// State that the namespaces of a process share.
@@ -182,8 +195,11 @@ impl Namespace {
         Names::new(self.commands, &config.directives.renames)
     }
 
-    /// Returns how the server is said to run: `cluster` or `standalone`.
+    /// Returns how the server is said to run: `cluster`, `sentinel` or `standalone`.
     pub(crate) fn mode(&self) -> &'static str {
+        if self.restrictions.is_sentinel() {
+            return "sentinel";
+        }
         if self.node.is_some() { "cluster" } else { "standalone" }
     }
 
@@ -292,9 +308,7 @@ impl Namespace {
                 store.memory_account().clone(),
             ),
             store,
-            node: config
-                .cluster_enabled
-                .then(|| instance.node.clone().filter(|_| name.is_none()).unwrap_or_else(new_node)),
+            node: node_of(&instance, &config, name.is_some()),
             tenant: Tenant::new(name, clock.now(), instance.stop.child_token()),
             instance,
             settings,
@@ -308,6 +322,8 @@ impl Namespace {
             log,
             replicas: Arc::default(),
             role: Role::default(),
+            member: OnceLock::new(),
+            topologies: Topologies::default(),
             engine: OnceLock::new(),
             links: Links::default(),
             failover: Failover::default(),
@@ -419,7 +435,10 @@ impl Namespace {
 
     /// Returns the delay with which writes of a primary in the same process arrive; `None` while the link is cut.
     pub(crate) fn link_delay(&self) -> Option<Duration> {
-        self.test_mode.as_ref().map_or(Some(Duration::ZERO), |test_mode| test_mode.faults.lock().link_delay())
+        let fault =
+            self.test_mode.as_ref().map_or(Some(Duration::ZERO), |test_mode| test_mode.faults.lock().link_delay());
+        let own = self.member().map_or(Some(Duration::ZERO), Member::link_delay);
+        Some(fault?.max(own?))
     }
 
     /// Removes this private namespace, which has no clients, if none has entered since `served` was their number;
@@ -427,6 +446,13 @@ impl Namespace {
     pub(crate) fn forget_private(self: &Arc<Self>, served: u64) -> bool {
         let is_deserted = || self.is_deserted() && self.clients.served() == served;
         self.tenant.name().is_some_and(|name| self.private.forget(name, is_deserted))
+    }
+
+    /// Removes this private namespace, a node of a topology that has ended.
+    pub(crate) fn forget_node(&self) {
+        if let Some(name) = self.tenant.name() {
+            self.private.forget(name, || true);
+        }
     }
 
     /// Returns the number of private namespaces.

@@ -1,5 +1,6 @@
 //! Reasons for which a namespace does not execute commands: too few replicas, a start after a crash, data that is being
-//! loaded or cannot be saved, test mode, being private, a replica or a node of a cluster, data in etcd, CLIENT PAUSE.
+//! loaded or cannot be saved, test mode, being private, a replica, a sentinel or a node of a cluster, data in etcd, CLIENT
+//! PAUSE.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -28,8 +29,14 @@ pub(crate) const LOADING_BESIDE: u32 = 1 << 8;
 pub(crate) const ON_ENGINE: u32 = 1 << 9;
 /// The server is a node of a cluster: the keys of a call are in one slot.
 pub(crate) const IN_CLUSTER: u32 = 1 << 10;
+/// The namespace is a node of a topology, whose keys may belong to other nodes.
+pub(crate) const IN_TOPOLOGY: u32 = 1 << 11;
+/// The namespace is a sentinel, which has no keys.
+pub(crate) const IS_SENTINEL: u32 = 1 << 12;
+/// The namespace reads and writes nothing, like a process that was suspended.
+pub(crate) const IS_FROZEN: u32 = 1 << 13;
 /// Number of bits of the restrictions above.
-pub(crate) const RESTRICTION_BITS: u32 = 11;
+pub(crate) const RESTRICTION_BITS: u32 = 14;
 
 /// The reasons for which commands are rejected or paused, or may be.
 #[derive(Default)]
@@ -45,7 +52,8 @@ pub struct Restrictions {
 impl Restrictions {
     /// Returns the reasons in the state of the server for which commands are rejected, or may be: a set of
     /// [`LACKS_REPLICAS`], [`RESTARTING`], [`IN_TEST_MODE`], [`IS_PRIVATE`], [`LOADING_DATA`], [`FAILS_TO_SAVE`],
-    /// [`IS_READ_ONLY`], [`IS_STALE`], [`LOADING_BESIDE`], [`ON_ENGINE`] and [`IN_CLUSTER`].
+    /// [`IS_READ_ONLY`], [`IS_STALE`], [`LOADING_BESIDE`], [`ON_ENGINE`], [`IN_CLUSTER`], [`IN_TOPOLOGY`], [`IS_SENTINEL`] and
+    /// [`IS_FROZEN`].
     #[inline]
     pub(crate) fn bits(&self) -> u32 {
         self.bits.load(Relaxed)
@@ -90,6 +98,22 @@ impl Restrictions {
     /// Returns true if the server is a node of a cluster.
     pub(crate) fn is_in_cluster(&self) -> bool {
         self.bits.load(Relaxed) & IN_CLUSTER != 0
+    }
+
+    /// Returns true if the namespace is a sentinel.
+    pub(crate) fn is_sentinel(&self) -> bool {
+        self.bits.load(Relaxed) & IS_SENTINEL != 0
+    }
+
+    /// Returns true if the namespace is a node of a cluster in this process.
+    pub(crate) fn is_in_topology(&self) -> bool {
+        self.bits.load(Relaxed) & IN_TOPOLOGY != 0
+    }
+
+    /// Returns true if the namespace neither reads nor writes.
+    #[inline]
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.bits.load(Relaxed) & IS_FROZEN != 0
     }
 
     /// Adds or removes a restriction; returns true if that is a change.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use crate::store::resident::Fragmentation;
 use crate::store::{KeyName, SweepTimer};
@@ -36,6 +36,16 @@ impl Upkeep {
             resident: Fragmentation::default(),
             users_len: AtomicUsize::new(users_len),
             unserved: parking_lot::Mutex::default(),
+        }
+    }
+
+    /// Waits for the turn of those who steer the clock, on the calling thread, which may serve clients.
+    pub(crate) fn wait_for_turn(&self) -> MutexGuard<'_, ()> {
+        loop {
+            match self.steering.try_lock() {
+                Ok(turn) => return turn,
+                Err(_) => std::thread::yield_now(),
+            }
         }
     }
 

@@ -30,7 +30,7 @@ use crate::net::buffers::BufferPool;
 use crate::net::connection::Connection;
 use crate::net::handshakes::Handshakes;
 use crate::net::listener::{ListeningPort, Ports, changed_tls};
-use crate::net::tenancy::Tenancy;
+use crate::net::tenancy::{AcceptsFor, Tenancy};
 #[cfg(feature = "tls")]
 use crate::net::tls::Acceptor;
 #[cfg(not(feature = "tls"))]
@@ -84,6 +84,11 @@ pub(super) struct ServerShared {
 }
 
 impl ServerShared {
+    /// Returns the state from which namespaces are created, in test mode.
+    pub(super) fn tenancy(&self) -> Option<&Arc<Tenancy>> {
+        self.workers.first()?.pool.tenancy.as_ref()
+    }
+
     /// Starts the tasks that end the server, and, where the clock runs, the tasks that follow the clock.
     pub(super) fn start_tasks(self: &Arc<Self>, may_clock_run: bool) {
         self.tasks.spawn(self.clone().end_clients());
@@ -105,9 +110,17 @@ impl ServerShared {
 
     /// Accepts connections at an open port.
     pub(super) fn listen(self: &Arc<Self>, opened: &mut ListeningPort) {
+        self.listen_for(&self.namespace, opened);
+    }
+
+    /// Accepts connections of a namespace at an open port.
+    fn listen_for(self: &Arc<Self>, namespace: &Arc<Namespace>, opened: &mut ListeningPort) {
         for listener in opened.take() {
-            let (shared, acceptor, closed) = (self.clone(), opened.acceptor.clone(), opened.closed.clone());
-            let accept = move || shared.clone().accept_tcp(listener.clone(), acceptor.clone(), closed.clone());
+            let (shared, namespace) = (self.clone(), namespace.clone());
+            let (acceptor, closed) = (opened.acceptor.clone(), opened.closed.clone());
+            let accept = move || {
+                shared.clone().accept_tcp(listener.clone(), namespace.clone(), acceptor.clone(), closed.clone())
+            };
             self.tasks.spawn_on(self.accepting.track_future(self.supervised("accept", accept)), &self.runtime);
         }
     }
@@ -167,6 +180,7 @@ impl ServerShared {
     async fn accept_tcp(
         self: Arc<Self>,
         listener: Arc<TcpListener>,
+        namespace: Arc<Namespace>,
         tls: Option<Arc<Acceptor>>,
         closed: CancellationToken,
     ) {
@@ -180,7 +194,7 @@ impl ServerShared {
             };
             self.namespace.instance.panics.pass(Site::Accept);
             match accepted {
-                Ok((stream, addr)) => self.hand_out_tcp(stream, addr, tls.clone()),
+                Ok((stream, addr)) => self.hand_out_tcp(stream, addr, &namespace, tls.clone()),
                 Err(error) => pause_after(&error).await,
             }
         }
@@ -213,8 +227,14 @@ impl ServerShared {
         }
     }
 
-    fn hand_out_tcp(&self, stream: TcpStream, addr: SocketAddr, tls: Option<Arc<Acceptor>>) {
-        let config = self.namespace.settings.current();
+    fn hand_out_tcp(
+        &self,
+        stream: TcpStream,
+        addr: SocketAddr,
+        namespace: &Arc<Namespace>,
+        tls: Option<Arc<Acceptor>>,
+    ) {
+        let config = namespace.settings.current();
         // If socket options or the move to the worker fail, the client has already disconnected.
         let _ = stream.set_nodelay(true);
         if config.tcp_keepalive_s > 0 {
@@ -224,23 +244,29 @@ impl ServerShared {
         let laddr = stream.local_addr().map(|addr| addr.to_string()).unwrap_or_default().into();
         let peer = Peer { addr: addr.to_string().into(), laddr, fd: i64::from(stream.as_raw_fd()), is_unix: false };
         let is_stranger = !addr.ip().to_canonical().is_loopback();
-        if is_stranger && config.protected_mode && self.namespace.acl.default_user().needs_no_password() {
+        if is_stranger && config.protected_mode && namespace.acl.default_user().needs_no_password() {
             return self.refuse(stream, Error::ProtectedMode);
         }
         let Ok(stream) = stream.into_std() else { return };
         match tls {
-            None => self.hand_out(peer, &config, async move { TcpStream::from_std(stream) }),
-            Some(tls) => self.hand_out_tls(peer, config, stream, tls),
+            None => self.hand_out(namespace, peer, &config, async move { TcpStream::from_std(stream) }),
+            Some(tls) => self.hand_out_tls(namespace, peer, config, (stream, tls)),
         }
     }
 
     /// Hands a connection to the next worker, which performs the handshake; the connection is admitted and counted as a
     /// client after that.
-    fn hand_out_tls(&self, peer: Peer, config: Arc<Config>, stream: std::net::TcpStream, tls: Arc<Acceptor>) {
-        let server = self.namespace.clone();
+    fn hand_out_tls(
+        &self,
+        namespace: &Arc<Namespace>,
+        peer: Peer,
+        config: Arc<Config>,
+        (stream, tls): (std::net::TcpStream, Arc<Acceptor>),
+    ) {
+        let server = namespace.clone();
         let places = (config.maxclients as usize).saturating_sub(server.instance.admissions.connected());
         let handshake = self.handshakes.begin(places, &server.instance.stop);
-        self.spawn(async move {
+        self.spawn(namespace, async move {
             let shaken = handshake.shake(async { tls.accept(TcpStream::from_std(stream)?, &config).await }).await;
             if let Err(cause) = &shaken
                 && cause.kind() != io::ErrorKind::Interrupted
@@ -262,25 +288,33 @@ impl ServerShared {
         let fd = i64::from(stream.as_raw_fd());
         let peer = Peer { addr: addr.clone(), laddr: addr, fd, is_unix: true };
         let Ok(stream) = stream.into_std() else { return };
-        self.hand_out(peer, &config, async move { UnixStream::from_std(stream) });
+        self.hand_out(&self.namespace, peer, &config, async move { UnixStream::from_std(stream) });
     }
 
     /// Hands a client's connection to the next worker, which registers it with its own runtime.
-    fn hand_out<S>(&self, peer: Peer, config: &Config, register: impl Future<Output = io::Result<S>> + Send + 'static)
-    where
+    fn hand_out<S>(
+        &self,
+        namespace: &Arc<Namespace>,
+        peer: Peer,
+        config: &Config,
+        register: impl Future<Output = io::Result<S>> + Send + 'static,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let info = self.namespace.clients.admit(peer, self.namespace.clock.now(), config.maxclients as usize);
-        self.spawn(async move { (register.await, info) });
+        let info = namespace.clients.admit(peer, namespace.clock.now(), config.maxclients as usize);
+        self.spawn(namespace, async move { (register.await, info) });
     }
 
     /// Spawns a connection on the next worker, from a future that yields the stream and, if the limit allows, the
     /// client.
-    fn spawn<S>(&self, arrival: impl Future<Output = (io::Result<S>, Option<Arc<ClientInfo>>)> + Send + 'static)
-    where
+    fn spawn<S>(
+        &self,
+        namespace: &Arc<Namespace>,
+        arrival: impl Future<Output = (io::Result<S>, Option<Arc<ClientInfo>>)> + Send + 'static,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let server = self.namespace.clone();
+        let server = namespace.clone();
         let worker = &self.workers[self.next_worker.fetch_add(1, Relaxed) % self.workers.len()];
         let pool = worker.pool.clone();
         // Boxed, like the futures before it: otherwise every connection would have room for them all its life.
@@ -310,6 +344,12 @@ impl ServerShared {
 
     fn refuse(&self, stream: TcpStream, error: Error) {
         self.tasks.spawn(say_and_close(stream, error));
+    }
+}
+
+impl AcceptsFor for ServerShared {
+    fn accept_for(self: Arc<Self>, namespace: &Arc<Namespace>, opened: &mut ListeningPort) {
+        self.listen_for(namespace, opened);
     }
 }
 

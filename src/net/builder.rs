@@ -33,7 +33,7 @@ use crate::net::metrics_port_disabled::MetricsPort;
 use crate::net::node_file::kept_node;
 use crate::net::restart::RestartMark;
 use crate::net::server::{OwnRuntime, Server};
-use crate::net::tenancy::Tenancy;
+use crate::net::tenancy::{AcceptsFor, Tenancy};
 use crate::persist::disk::Disk;
 use crate::persist::disk::real::RealDisk;
 use crate::replication::{keep_link, run_failover};
@@ -268,14 +268,12 @@ impl Builder {
         let namespace = Arc::new(namespace);
         namespace.instance.tcp_port.store(u64::from(addr.port()), Relaxed);
         let (tasks, handlers) = (TaskTracker::new(), self.handlers);
-        let tenancy = new_clock.map(|new_clock| {
-            let (main, runtime, tasks) = (namespace.clone(), self.workers[0].clone(), tasks.clone());
-            Arc::new(Tenancy { main, handlers, new_clock, runtime, tasks, disk: self.disk.clone() })
-        });
+        let with = (&self.workers[0], &tasks);
+        let tenancy = new_clock.map(|clock| Tenancy::new(&namespace, handlers, (clock, self.disk.clone()), with));
         info!("Server initialized"); // as in Redis, before the data is loaded
         let (files, loaded) = durability::start(&namespace, handlers, self.disk.clone())?;
         let shared = Arc::new(ServerShared {
-            workers: Worker::all(self.workers, &namespace.instance.panics, handlers, tenancy),
+            workers: Worker::all(self.workers, &namespace.instance.panics, handlers, tenancy.clone()),
             next_worker: AtomicUsize::new(0),
             namespace,
             handlers,
@@ -286,6 +284,7 @@ impl Builder {
             tasks,
             accepting: TaskTracker::new(),
         });
+        introduce(&shared, tenancy);
         let (engine, engine_ready) = engine::begin(&shared.namespace, handlers)?;
         shared.tasks.spawn(run_failover(shared.namespace.clone()));
         shared.tasks.spawn(keep_link(shared.namespace.clone(), handlers, self.disk));
@@ -343,5 +342,13 @@ impl Server {
     /// Returns a builder: a free loopback port, the system's clock.
     pub fn builder() -> Builder {
         Builder::default()
+    }
+}
+
+/// Tells the state from which namespaces are created of the server that accepts connections of theirs.
+fn introduce(shared: &Arc<ServerShared>, tenancy: Option<Arc<Tenancy>>) {
+    if let Some(tenancy) = tenancy {
+        let server: Arc<dyn AcceptsFor> = shared.clone();
+        let _ = tenancy.server.set(Arc::downgrade(&server)); // this is the first time
     }
 }

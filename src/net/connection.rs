@@ -117,7 +117,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         loop {
             let len = match poll_fn(|cx| self.poll_exchange(cx)).await? {
                 Exchange::Ended => return Ok(()),
-                Exchange::Changed => continue,
+                Exchange::Changed => {
+                    if self.namespace.restrictions.is_in_topology() {
+                        self.leave_lost_shards();
+                    }
+                    continue;
+                }
                 Exchange::Read(len) => len,
             };
             self.namespace.observed.stats.bytes_in.fetch_add(len as u64, Relaxed);
@@ -404,6 +409,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Wait::Replica(replica) => {
                     self.make_replica(replica).await;
+                    Ok(Some(Unblocked::InTime))
+                }
+                Wait::Topology(new, made) => {
+                    made.0 = Some(self.make_topology(new).await);
                     Ok(Some(Unblocked::InTime))
                 }
                 Wait::Entry(entry) => {

@@ -130,6 +130,11 @@ impl ListeningPort {
         }
     }
 
+    /// Closes the port for good.
+    pub(crate) fn shut(&mut self) {
+        self.close();
+    }
+
     /// Closes this port and opens it in the second of `ways`. The old port is closed first, because an address is in
     /// use even by ourselves; if the new one cannot be opened, the port is reopened in the first way.
     fn reopen(&mut self, open: impl Fn(&Config, u16) -> io::Result<Self>, ways: [(&Config, u16); 2]) -> io::Result<()> {
@@ -353,7 +358,35 @@ fn is_unavailable(error: &io::Error) -> bool {
 /// "Address family not supported", for which the standard library has no error kind.
 const EAFNOSUPPORT: i32 = 97;
 
+/// Reserves a port at every address of `bind`, on which nobody listens yet; 0 takes a free one. The port belongs to this
+/// process as long as the sockets are open.
+///
+/// # Errors
+/// If an address cannot be bound.
+pub(crate) fn reserve_port(config: &Config, port: u16) -> io::Result<(Vec<Socket>, u16)> {
+    let (mut sockets, mut port) = (Vec::new(), port);
+    for address in &config.bind {
+        let (address, may_be_missing) =
+            address.strip_prefix('-').map_or((address.as_str(), false), |rest| (rest, true));
+        match resolve(address).and_then(|ip| bound_socket(SocketAddr::new(ip, port))) {
+            Ok(socket) => {
+                port = socket.local_addr()?.as_socket().map_or(port, |addr| addr.port());
+                sockets.push(socket);
+            }
+            Err(error) if may_be_missing && is_unavailable(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if sockets.is_empty() { Err(io::ErrorKind::AddrNotAvailable.into()) } else { Ok((sockets, port)) }
+}
+
 fn bind_tcp(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
+    let socket = bound_socket(addr)?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    TcpListener::from_std(socket.into())
+}
+
+fn bound_socket(addr: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     if addr.is_ipv6() {
@@ -361,6 +394,5 @@ fn bind_tcp(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     }
     socket.set_nonblocking(true)?;
     socket.bind(&addr.into())?;
-    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-    TcpListener::from_std(socket.into())
+    Ok(socket)
 }

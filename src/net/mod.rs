@@ -4,10 +4,11 @@ mod accept;
 pub(crate) mod buffers;
 pub(crate) mod builder;
 pub(crate) mod connection;
+pub(crate) mod embedded_cluster;
 #[cfg(not(feature = "etcd"))]
 #[path = "engine_disabled.rs"]
 mod engine;
-pub(crate) mod handshakes;
+mod handshakes;
 mod held;
 pub(crate) mod inspect;
 pub(crate) mod listener;
@@ -23,6 +24,7 @@ pub(crate) mod tenancy;
 pub(crate) mod tls;
 #[cfg(not(feature = "tls"))]
 mod tls_disabled;
+mod topologies;
 #[cfg(test)]
 mod toy_type_tests;
 

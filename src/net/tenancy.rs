@@ -1,6 +1,6 @@
 //! Private namespaces: created when a client enters them, and kept until their clients have been gone for a while.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -10,6 +10,7 @@ use crate::client::info::ClientInfo;
 use crate::dispatch::{Destination, Handlers};
 use crate::error::{Error, Result};
 use crate::namespace::{Admitted, Namespace};
+use crate::net::listener::ListeningPort;
 use crate::persist::disk::Disk;
 use crate::replication::replicate_locally;
 use crate::runtime::executor::supervise;
@@ -18,6 +19,12 @@ use crate::upkeep;
 
 /// Error text when no further namespace is created.
 pub(super) const TOO_MANY: &str = "too many private instances";
+
+/// A server that accepts connections at further ports.
+pub(crate) trait AcceptsFor: Send + Sync {
+    /// Accepts connections of a namespace at an open port.
+    fn accept_for(self: Arc<Self>, namespace: &Arc<Namespace>, opened: &mut ListeningPort);
+}
 
 /// State from which a server in test mode creates namespaces.
 pub(crate) struct Tenancy {
@@ -32,9 +39,21 @@ pub(crate) struct Tenancy {
     pub(crate) tasks: TaskTracker,
     /// Disk on which files would be.
     pub(crate) disk: Arc<dyn Disk>,
+    /// The server, once it accepts connections.
+    pub(crate) server: OnceLock<Weak<dyn AcceptsFor>>,
 }
 
 impl Tenancy {
+    pub(crate) fn new(
+        main: &Arc<Namespace>,
+        handlers: &'static Handlers,
+        (new_clock, disk): (fn() -> Clock, Arc<dyn Disk>),
+        (runtime, tasks): (&Handle, &TaskTracker),
+    ) -> Arc<Self> {
+        let (main, runtime, tasks) = (main.clone(), runtime.clone(), tasks.clone());
+        Arc::new(Tenancy { main, handlers, new_clock, runtime, tasks, disk, server: OnceLock::new() })
+    }
+
     /// Adds a client to the namespace that it wants to enter; `None` if there would be one namespace too many.
     pub(crate) fn admit(&self, destination: &Destination, client: &ClientInfo) -> Option<Admitted> {
         let Destination::Private { user, .. } = destination else {
@@ -67,14 +86,19 @@ impl Tenancy {
 
     /// Starts the tasks of a namespace.
     fn begin(&self, namespace: &Arc<Namespace>) {
-        let (sweeper, handlers) = (namespace.clone(), self.handlers);
-        let panics = self.main.instance.panics.clone();
-        let sweep = supervise(panics, "sweep", move || upkeep::sweep(sweeper.clone(), handlers));
-        self.tasks.spawn_on(sweep, &self.runtime);
+        self.begin_sweeping(namespace);
         self.tasks.spawn_on(keep(namespace.clone()), &self.runtime);
         if namespace.tenant.stop.is_cancelled() {
             namespace.clients.end_all(); // the clients of the others were ended before this one could be found
         }
+    }
+
+    /// Starts the sweeper of a namespace.
+    pub(super) fn begin_sweeping(&self, namespace: &Arc<Namespace>) {
+        let (sweeper, handlers) = (namespace.clone(), self.handlers);
+        let panics = self.main.instance.panics.clone();
+        let sweep = supervise(panics, "sweep", move || upkeep::sweep(sweeper.clone(), handlers));
+        self.tasks.spawn_on(sweep, &self.runtime);
     }
 }
 

@@ -81,20 +81,40 @@ struct Delivery {
 pub(crate) async fn replicate_locally(
     primary: &Arc<Namespace>,
     replica: &Arc<Namespace>,
-    (handlers, disk): (&'static Handlers, Arc<dyn Disk>),
+    with: (&'static Handlers, Arc<dyn Disk>),
 ) -> impl Future<Output = ()> + Send + 'static {
+    let link = link_locally(primary, replica, with);
+    link.deliver_soon().await;
+    keep(link)
+}
+
+/// Makes a namespace the replica of another one as [`replicate_locally`] does, but returns before it has data: once the first
+/// records are delivered. The returned future delivers them while the clock runs.
+pub(crate) fn begin_link(
+    primary: &Arc<Namespace>,
+    replica: &Arc<Namespace>,
+    with: (&'static Handlers, Arc<dyn Disk>),
+) -> (Arc<dyn LocalLink>, impl Future<Output = ()> + Send + 'static) {
+    let link = link_locally(primary, replica, with);
+    (link.clone(), keep(link))
+}
+
+fn link_locally(
+    primary: &Arc<Namespace>,
+    replica: &Arc<Namespace>,
+    (handlers, disk): (&'static Handlers, Arc<dyn Disk>),
+) -> Arc<Local> {
     let named = |namespace: &Namespace| match namespace.tenant.name() {
-        Some(name) => String::from_utf8_lossy(name).into_owned(),
-        None => "127.0.0.1".to_owned(),
+        Some(name) if namespace.member().is_none() => String::from_utf8_lossy(name).into_owned(),
+        _ => "127.0.0.1".to_owned(),
     };
-    let port = primary.instance.tcp_port.load(Relaxed);
-    let address = HostPort { host: named(primary), port: u16::try_from(port).unwrap_or(0) };
+    let address = HostPort { host: named(primary), port: primary.port() };
     {
         let _held = replica.store.exclusive();
         replica.follow_primary(address.clone());
     }
     let shown = Replica::new(primary.links.next_id(), &named(replica), 0);
-    shown.port.store(i64::from(address.port), Relaxed);
+    shown.port.store(i64::from(replica.port()), Relaxed);
     let link = Arc::new(Local {
         primary: Arc::downgrade(primary),
         replica: Arc::downgrade(replica),
@@ -111,8 +131,7 @@ pub(crate) async fn replicate_locally(
     let peer = Peer { addr: address.host.into(), laddr: named(replica).into(), fd: -1, is_unix: false };
     replica.role.connected(link.term, Some(LinkConnection { peer, hang_up, client: None }));
     primary.link_to(replica, link.clone());
-    link.deliver_soon().await;
-    keep(link)
+    link
 }
 
 /// Delivers records when they are due, until the link is over.
@@ -177,6 +196,29 @@ impl LocalLink for Local {
 
     fn wake(&self) {
         self.news.notify_one();
+    }
+
+    fn finish(self: Arc<Self>) {
+        self.end();
+        *self.state.lock() = State::default();
+        let (primary, replica) = (self.primary.upgrade(), self.replica.upgrade());
+        let (client, term) = (self.shown.client, self.term);
+        let link: Arc<dyn LocalLink> = self;
+        if let Some(primary) = primary {
+            primary.unlink(&link);
+            primary.replicas.remove(client, primary.clock.now());
+            primary.follow_replicas(primary.clock.now());
+        }
+        if let Some(replica) = replica {
+            replica.unlink_primary(&link);
+            let now = replica.clock.now();
+            // By the time at which the task of a link ends, the replica may have another one.
+            replica.update_link(term, |link| {
+                if link.is_up() {
+                    (link.state, link.down_since_ms) = (LinkState::Connect, Some(now.mono_ms()));
+                }
+            });
+        }
     }
 }
 
@@ -364,28 +406,6 @@ impl Local {
     fn end(&self) {
         self.is_over.store(true, Relaxed);
         self.news.notify_one();
-    }
-
-    /// Ends the link, and removes it from the two namespaces.
-    fn finish(self: Arc<Self>) {
-        *self.state.lock() = State::default();
-        self.is_over.store(true, Relaxed);
-        let (primary, replica, client) = (self.primary.upgrade(), self.replica.upgrade(), self.shown.client);
-        let link: Arc<dyn LocalLink> = self;
-        if let Some(primary) = primary {
-            primary.unlink(&link);
-            primary.replicas.remove(client, primary.clock.now());
-            primary.follow_replicas(primary.clock.now());
-        }
-        if let Some(replica) = replica {
-            replica.unlink_primary(&link);
-            let now = replica.clock.now();
-            replica.update_link(replica.role.term(), |link| {
-                if link.is_up() {
-                    (link.state, link.down_since_ms) = (LinkState::Connect, Some(now.mono_ms()));
-                }
-            });
-        }
     }
 }
 

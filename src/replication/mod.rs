@@ -30,7 +30,7 @@ use crate::replication::link::Link;
 use crate::replication::time::{ASK_EVERY, ask_apart};
 use crate::text::system_text;
 
-pub(crate) use local::replicate_locally;
+pub(crate) use local::{begin_link, replicate_locally};
 
 /// Interval of checks that the time for a failover is over.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -12,7 +12,7 @@ pub(crate) const ALLOW_OOM: ScriptFlags = 1 << 1;
 /// The script may run on a replica that has lost its primary.
 pub(crate) const ALLOW_STALE: ScriptFlags = 1 << 2;
 /// The script must not run in a cluster.
-pub(super) const NO_CLUSTER: ScriptFlags = 1 << 3;
+pub(crate) const NO_CLUSTER: ScriptFlags = 1 << 3;
 /// The script may access keys of several slots.
 pub(crate) const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = 1 << 4;
 /// The script has no shebang line, and so declares nothing.

@@ -41,3 +41,9 @@ pub(crate) const RUNS_DIGEST: Marks = 1 << 15;
 pub(crate) const RUNS_FUNCTION: Marks = 1 << 16;
 /// Changes users: calls that were admitted before are admitted again.
 pub(crate) const CHANGES_USERS: Marks = 1 << 17;
+/// Moves keys to another server: MIGRATE.
+pub(crate) const MOVES_KEYS: Marks = 1 << 18;
+/// Allows the next call a slot that is being moved to the node: ASKING.
+pub(crate) const ASKS: Marks = 1 << 20;
+/// Exists at a sentinel. Subcommands inherit it.
+pub(crate) const OF_SENTINEL: Marks = 1 << 19;

@@ -76,6 +76,12 @@ pub(crate) const OF_PROCESS: Flags = 1 << 22;
 /// Internal: refused while the data is in an etcd cluster. Not shown by COMMAND.
 pub(crate) const NO_ENGINE: Flags = 1 << 23;
 
+/// Executed as if the client had sent ASKING before it.
+pub(crate) const ASKING: Flags = 1 << 24;
+
+/// Internal: exists only at a sentinel. Not shown by COMMAND.
+pub(crate) const ONLY_SENTINEL: Flags = 1 << 25;
+
 /// Derived, see [`CommandSpec::flags`]: set for every command. In a mask of the flags that must be checked it
 /// selects every command.
 pub(crate) const EVERY: Flags = 1 << 31;
@@ -101,6 +107,7 @@ pub(crate) const FLAG_NAMES: &[(Flags, &str)] = &[
     (STALE, "stale"),
     (SKIP_MONITOR, "skip_monitor"),
     (SKIP_SLOWLOG, "skip_slowlog"),
+    (ASKING, "asking"),
     (FAST, "fast"),
     (NO_AUTH, "no_auth"),
     (NO_ASYNC_LOADING, "no_async_loading"),
@@ -153,6 +160,8 @@ pub enum Group {
     Connection,
     /// Clusters.
     Cluster,
+    /// Sentinels.
+    Sentinel,
     /// Scripts and functions.
     Scripting,
     /// The server as a whole.
@@ -218,6 +227,7 @@ impl Group {
             Group::PubSub => "pubsub",
             Group::Connection => "connection",
             Group::Cluster => "cluster",
+            Group::Sentinel => "sentinel",
             Group::Scripting => "scripting",
             Group::Server => "server",
             Group::VectorSet => "vector_set",

@@ -253,11 +253,14 @@ impl CommandSpec {
         fixed.chain(search.into_iter().flat_map(move |search| search(request)))
     }
 
-    /// Returns the positions of what decides on a request's slot in a cluster: its keys, and its channels of shards.
+    /// Returns the positions of what decides on a request's slot in a cluster: its keys, and its channels of shards. A wrong
+    /// number of keys means none, as in Redis, so that the error is the same everywhere.
     pub(crate) fn routed_by(&self, request: Request<'_>) -> impl Iterator<Item = usize> {
+        let is_wrong = |spec: &KeySpec| spec.counted && spec.positions_in(request).next().is_none();
+        let are_right = !self.keys.iter().any(is_wrong);
         let channels = self.keys.iter().filter(|spec| spec.flags == NOT_KEY && !spec.unplaced);
         let channels = channels.flat_map(move |spec| spec.positions_in(request));
-        self.keys_of(request).map(|(position, _)| position).chain(channels)
+        self.keys_of(request).map(|(position, _)| position).chain(channels).filter(move |_| are_right)
     }
 
     /// Returns the positions of the channels of a request, and whether each is a pattern.

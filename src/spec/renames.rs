@@ -38,6 +38,13 @@ impl Renames {
         self.names.retain(|name, command| !command.is_some_and(|command| command.name.as_bytes() == name));
         Ok(())
     }
+
+    /// Disables all commands but some.
+    pub fn keep(&mut self, commands: &'static CommandTable, is_kept: impl Fn(&CommandSpec) -> bool) {
+        let others = commands.all().iter().filter(|command| !is_kept(command));
+        self.names.extend(others.map(|command| (command.name.clone().into_bytes(), None)));
+        self.names.retain(|_, command| command.is_none_or(&is_kept));
+    }
 }
 
 /// The names of the commands of one server: those of the table, with the renamed ones replaced.
@@ -104,6 +111,19 @@ mod tests {
 
     fn name(renames: &Renames, name: &[u8]) -> Option<String> {
         names(renames).find(name).map(|command| command.name.clone())
+    }
+
+    #[test]
+    fn commands_that_are_not_kept_have_no_name_left() {
+        let mut renames = Renames::default();
+        assert_eq!(renames.rename(commands(), b"GET", b"Fetch"), Ok(()));
+        assert_eq!(renames.rename(commands(), b"SET", b"Store"), Ok(()));
+        renames.keep(commands(), |command| command.name == "get");
+        assert_eq!(names(&renames).all().map(|command| &*command.name).collect::<Vec<_>>(), ["get"]);
+        assert_eq!(
+            (name(&renames, b"fetch"), name(&renames, b"store"), name(&renames, b"get")),
+            (Some("get".into()), None, None)
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Moves of a steered clock: everything due on the way is done at its own instant, in order.
 //!
 //! At an instant, keys and fields expire first, and clients waiting for them are served; then blocked calls whose retry
-//! time has come are repeated; then waits time out. Meanwhile `steering` in [`Namespace::upkeep`] keeps the sweeper and
+//! time has come are repeated; then waits time out; then data arrives at replicas; then topologies notice failed nodes. Meanwhile `steering` in [`Namespace::upkeep`] keeps the sweeper and
 //! the tasks of blocked clients from doing so by themselves, so the order is always the same.
 
+use std::ops::BitOr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,12 +58,7 @@ async fn let_clients_notice(kin: &[Arc<Namespace>]) {
 /// Moves the clock as [`travel`] does, on the calling thread, which may be the one that serves the clients: it waits
 /// for none of their tasks.
 pub(crate) fn travel_blocking(namespace: &Arc<Namespace>, handlers: &'static Handlers, travel: TimeTravel) {
-    let turn = loop {
-        match namespace.upkeep.steering.try_lock() {
-            Ok(turn) => break turn,
-            Err(_) => std::thread::yield_now(),
-        }
-    };
+    let turn = namespace.upkeep.wait_for_turn();
     let mut steps = Steps::begin(namespace, travel);
     while steps.next(handlers) {
         if steps.is_busy() {
@@ -137,11 +133,16 @@ impl Steps {
         if !std::mem::replace(&mut self.is_arrivals_turn, true) || deliver(&self.kin, now) {
             return true;
         }
+        let topologies = self.kin.first().map(|namespace| namespace.driven_topologies()).unwrap_or_default();
+        if topologies.iter().map(|topology| topology.tick(now)).fold(false, BitOr::bitor) {
+            return true;
+        }
         if now.mono_us() >= self.target_us {
             return false;
         }
         // Computed last: the work at this instant may have made something due earlier.
         let due_ms = self.kin.iter().map(|namespace| next_due_ms(namespace, now)).fold(swept_ms, u64::min);
+        let due_ms = topologies.iter().map(|topology| topology.next_due_ms()).fold(due_ms, u64::min);
         if due_ms <= now.mono_ms() {
             return true;
         }

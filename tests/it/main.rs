@@ -117,6 +117,7 @@ mod time;
 mod time_travel;
 #[cfg(feature = "tls")]
 mod tls;
+mod topologies;
 mod tracking;
 mod transaction;
 mod transcripts;

@@ -233,6 +233,11 @@ impl Clients {
         self.waits.all().values().filter_map(due).flatten().collect()
     }
 
+    /// Returns the waits of all blocked clients, by their ids.
+    pub(crate) fn all_waits(&self) -> Vec<Arc<ClientWait>> {
+        self.waits.all().into_values().collect()
+    }
+
     /// Returns the clients that were answered and whose own tasks have not ended the wait yet.
     pub(crate) fn answered(&self) -> Answered {
         self.waits.answered()

@@ -148,6 +148,11 @@ impl Clients {
         by_id.values().for_each(|client| client.outbox.signal(END));
     }
 
+    /// Closes every connection.
+    pub(crate) fn end_connected(&self) {
+        self.by_id.lock().values().for_each(|client| client.outbox.signal(END));
+    }
+
     /// Removes a client that has disconnected.
     pub fn remove(&self, id: u64) {
         let mut by_id = self.by_id.lock();

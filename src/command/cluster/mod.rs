@@ -1,6 +1,9 @@
 //! CLUSTER and other commands of cluster clients. With `cluster-enabled yes` this server is a cluster of one node, with all
 //! slots; what would change that is refused. Otherwise all of it is refused, by which clients recognise a standalone server.
 
+mod address;
+mod change;
+mod describe;
 mod node;
 mod scan;
 mod slot_stats;
@@ -9,7 +12,8 @@ mod slots;
 use crate::command::cluster::node::own_node;
 use crate::dispatch::call::Handler;
 use crate::dispatch::{Call, Command};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::spec::marks::{ASKS, Marks, NEEDS_FRESH_KEYS, READS_ANY_KEY};
 use crate::spec::{
     ADMIN, Arg, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, READ, STALE, block, integer, one_of, pattern,
     string, token,
@@ -18,6 +22,9 @@ use crate::spec::{
 const ASK: Flags = STALE;
 const RULE: Flags = STALE | ADMIN;
 const CHANGE: Flags = RULE | NO_ASYNC_LOADING;
+
+/// Marks of subcommands about all keys, which the arguments do not name.
+const ON_KEYS: Marks = NEEDS_FRESH_KEYS | READS_ANY_KEY;
 
 const TIPS: &[&str] = &["nondeterministic_output"];
 const CONNECTION: &[&str] = &["connection"];
@@ -83,46 +90,46 @@ const fn sub(name: &'static str, handler: Handler, flags: Flags, args: &'static 
 }
 
 /// Declares a subcommand of CLUSTER that would change the slots or nodes.
-const fn change(name: &'static str, args: &'static [Arg]) -> Command {
-    sub(name, refuse_change, CHANGE, args)
+const fn change(name: &'static str, handler: Handler, args: &'static [Arg]) -> Command {
+    sub(name, handler, CHANGE, args)
 }
 
 #[rustfmt::skip] // every row has its name, its arguments and its docs on a line or two
 pub(crate) const COMMANDS: &[Command] = &[
-    Command::new("ASKING", asking, FAST, Group::Cluster).categories(CONNECTION)
+    Command::new("ASKING", asking, FAST, Group::Cluster).marks(ASKS).categories(CONNECTION)
         .docs("3.0.0", "O(1)", "Announces that the client follows an ASK redirection."),
     Command::container("CLUSTER", Group::Cluster, &[
-        change("ADDSLOTS", SLOTS).docs("3.0.0", PER_SLOT, "Assigns slots to a node."),
-        change("ADDSLOTSRANGE", RANGES).docs("7.0.0", PER_RANGE, "Assigns ranges of slots to a node."),
-        change("BUMPEPOCH", &[]).tips(TIPS).docs("3.0.0", "O(1)", "Advances a node's configuration epoch."),
+        change("ADDSLOTS", change::add_slots, SLOTS).docs("3.0.0", PER_SLOT, "Assigns slots to a node."),
+        change("ADDSLOTSRANGE", change::add_ranges, RANGES).docs("7.0.0", PER_RANGE, "Assigns ranges of slots to a node."),
+        change("BUMPEPOCH", change::bump_epoch, &[]).tips(TIPS).docs("3.0.0", "O(1)", "Advances a node's configuration epoch."),
         sub("COUNT-FAILURE-REPORTS", node::count_failure_reports, RULE, NODE).tips(TIPS)
             .docs("3.0.0", PER_REPORT, "Counts the failure reports about a node."),
-        sub("COUNTKEYSINSLOT", slots::count_keys, ASK, &[integer("slot")]).docs("3.0.0", "O(1)", "Counts the keys of a slot."),
-        change("DELSLOTS", SLOTS).docs("3.0.0", PER_SLOT, "Unassigns slots from a node."),
-        change("DELSLOTSRANGE", RANGES).docs("7.0.0", PER_RANGE, "Unassigns ranges of slots from a node."),
-        change("FAILOVER", FAILOVER).docs("3.0.0", "O(1)", "Starts a manual failover to a replica."),
-        change("FLUSHSLOTS", &[]).docs("3.0.0", "O(1)", "Unassigns all slots from a node."),
-        change("FORGET", NODE).docs("3.0.0", "O(1)", "Removes a node from the cluster."),
-        sub("GETKEYSINSLOT", slots::get_keys, ASK, &[integer("slot"), integer("count")]).tips(TIPS)
+        sub("COUNTKEYSINSLOT", slots::count_keys, ASK, &[integer("slot")]).marks(ON_KEYS).docs("3.0.0", "O(1)", "Counts the keys of a slot."),
+        change("DELSLOTS", change::del_slots, SLOTS).docs("3.0.0", PER_SLOT, "Unassigns slots from a node."),
+        change("DELSLOTSRANGE", change::del_ranges, RANGES).docs("7.0.0", PER_RANGE, "Unassigns ranges of slots from a node."),
+        change("FAILOVER", change::failover, FAILOVER).docs("3.0.0", "O(1)", "Starts a manual failover to a replica."),
+        change("FLUSHSLOTS", change::flush_slots, &[]).docs("3.0.0", "O(1)", "Unassigns all slots from a node."),
+        change("FORGET", change::forget, NODE).docs("3.0.0", "O(1)", "Removes a node from the cluster."),
+        sub("GETKEYSINSLOT", slots::get_keys, ASK, &[integer("slot"), integer("count")]).marks(ON_KEYS).tips(TIPS)
             .docs("3.0.0", PER_KEY, "Lists keys of a slot."),
         sub("HELP", help, LOADING | STALE, &[]).docs("5.0.0", "O(1)", "Describes the subcommands."),
         sub("INFO", node::info, ASK, &[]).tips(TIPS).docs("3.0.0", "O(1)", "Describes the state of a node."),
         sub("KEYSLOT", slots::key_slot, ASK, &[string("key")]).docs("3.0.0", PER_BYTE, "Returns the slot of a key."),
         sub("LINKS", node::links, ASK, &[]).tips(TIPS).docs("7.0.0", PER_NODE, "Lists the links between nodes."),
-        change("MEET", MEET).docs("3.0.0", "O(1)", "Adds a node to the cluster."),
+        change("MEET", change::meet, MEET).docs("3.0.0", "O(1)", "Adds a node to the cluster."),
         sub("MYID", node::my_id, ASK, &[]).docs("3.0.0", "O(1)", "Returns the id of a node."),
         sub("MYSHARDID", node::my_shard_id, ASK, &[]).tips(TIPS).docs("7.2.0", "O(1)", "Returns the id of a node's shard."),
         sub("NODES", node::nodes, ASK, &[]).tips(TIPS).docs("3.0.0", PER_NODE, "Returns the configuration of all nodes."),
         sub("REPLICAS", node::replicas, RULE, NODE).tips(TIPS).docs("5.0.0", "O(1)", "Lists the replicas of a primary."),
-        change("REPLICATE", NODE).docs("3.0.0", "O(1)", "Makes a node a replica of another one."),
-        sub("RESET", refuse_change, RULE | NO_SCRIPT, RESET).docs("3.0.0", RESET_COST, "Resets a node."),
+        change("REPLICATE", change::replicate, NODE).docs("3.0.0", "O(1)", "Makes a node a replica of another one."),
+        sub("RESET", change::reset, RULE | NO_SCRIPT, RESET).docs("3.0.0", RESET_COST, "Resets a node."),
         sub("SAVECONFIG", node::save_config, CHANGE, &[]).docs("3.0.0", "O(1)", "Saves the cluster configuration of a node."),
-        change("SET-CONFIG-EPOCH", &[integer("config-epoch")]).docs("3.0.0", "O(1)", "Sets the configuration epoch of a new node."),
-        change("SETSLOT", SET_SLOT).docs("3.0.0", "O(1)", "Assigns or migrates a slot."),
+        change("SET-CONFIG-EPOCH", change::set_config_epoch, &[integer("config-epoch")]).docs("3.0.0", "O(1)", "Sets the configuration epoch of a new node."),
+        change("SETSLOT", change::set_slot, SET_SLOT).docs("3.0.0", "O(1)", "Assigns or migrates a slot."),
         sub("SHARDS", node::shards, ASK, &[]).tips(TIPS).docs("7.0.0", PER_SHARD, "Lists the shards with their slots and nodes."),
         sub("SLAVES", node::replicas, RULE, NODE).tips(TIPS).deprecated("5.0.0", "`CLUSTER REPLICAS`")
             .docs("3.0.0", "O(1)", "Lists the replicas of a primary."),
-        sub("SLOT-STATS", slot_stats::slot_stats, LOADING | STALE, SLOT_STATS).arity(-4).tips(&["nondeterministic_output", "request_policy:all_shards"])
+        sub("SLOT-STATS", slot_stats::slot_stats, LOADING | STALE, SLOT_STATS).marks(ON_KEYS).arity(-4).tips(&["nondeterministic_output", "request_policy:all_shards"])
             .docs("8.2.0", SLOT_STATS_COST, "Returns usage statistics of slots."),
         sub("SLOTS", node::slots, ASK, &[]).tips(TIPS).deprecated("7.0.0", "`CLUSTER SHARDS`")
             .docs("3.0.0", PER_NODE, "Lists the slots with their nodes."),
@@ -138,7 +145,8 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 fn asking(call: &mut Call<'_>) -> Result<()> {
     own_node(call)?;
-    call.reply.ok(); // no slot is being moved
+    call.caller.is_asking = true;
+    call.reply.ok();
     Ok(())
 }
 
@@ -153,9 +161,10 @@ fn readwrite(call: &mut Call<'_>) -> Result<()> {
 /// Allows or ends reads from a replica: in a cluster, and, as in Valkey, for a client that follows redirections.
 fn set_reads_replica(call: &mut Call<'_>, reads_replica: bool) -> Result<()> {
     match call.session() {
-        Ok(session) if session.is_redirected => session.reads_replica = reads_replica,
+        Ok(session) if session.is_redirected => {}
         _ => own_node(call).map(|_| ())?,
     }
+    call.caller.reads_replica = reads_replica;
     call.reply.ok();
     Ok(())
 }
@@ -163,10 +172,4 @@ fn set_reads_replica(call: &mut Call<'_>, reads_replica: bool) -> Result<()> {
 fn help(call: &mut Call<'_>) -> Result<()> {
     own_node(call)?;
     crate::command::server::help::help(call)
-}
-
-fn refuse_change(call: &mut Call<'_>) -> Result<()> {
-    own_node(call)?;
-    let name = &call.command.name;
-    Err(Error::other(format!("'{name}' is not possible: this server is a cluster of one node, which has all slots")))
 }

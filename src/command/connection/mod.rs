@@ -15,7 +15,7 @@ use crate::dispatch::denials::record_failed_login;
 use crate::dispatch::{Call, Command, Continuation, Destination, Env, NamespaceEntry, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{Protocol, Reply, parse_int};
-use crate::spec::marks::{DROPS_QUEUE, HEALTH_CHECK, OF_LINK, REPEATABLE, SELECTS_DB, SPARED_BY_FAULTS};
+use crate::spec::marks::{DROPS_QUEUE, HEALTH_CHECK, OF_LINK, OF_SENTINEL, REPEATABLE, SELECTS_DB, SPARED_BY_FAULTS};
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, Arg, CommandTable, FAST, Flags, Group, LOADING, NO_AUTH, NO_QUEUE, NO_SCRIPT,
     REDACTED, STALE, block, integer, redact_all, string,
@@ -32,6 +32,7 @@ const SESSION: Flags = NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("AUTH", auth, SESSION, Group::Connection)
+        .marks(OF_SENTINEL)
         .args(&[string("username").optional().since("6.0.0"), string("password")])
         .redact(redact_all)
         .marks(SPARED_BY_FAULTS)
@@ -41,11 +42,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[string("message")])
         .docs("1.0.0", "O(1)", "Returns the message."),
     Command::new("HELLO", hello, SESSION, Group::Connection)
+        .marks(OF_SENTINEL)
         .marks(SPARED_BY_FAULTS)
         .args(HELLO_ARGS)
         .redact(redact_password)
         .docs("6.0.0", "O(1)", "Selects the protocol version, optionally authenticates, and describes the server."),
     Command::new("PING", ping, FAST | ALLOW_SUBSCRIBED, Group::Connection)
+        .marks(OF_SENTINEL)
         .marks(HEALTH_CHECK | OF_LINK | REPEATABLE)
         .args(&[string("message").optional()])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
@@ -113,7 +116,7 @@ fn select(call: &mut Call<'_>) -> Result<()> {
 fn auth(call: &mut Call<'_>) -> Result<()> {
     let first = call.args.bytes()?;
     let (user, password) = match (call.args.next_arg(), call.args.left()) {
-        (None, _) if call.namespace.instance.acl.default_user().needs_no_password() => {
+        (None, _) if call.namespace.login_users().default_user().needs_no_password() => {
             return Err(Error::NoPasswordSet);
         }
         (None, _) => (DEFAULT, first),
@@ -141,9 +144,10 @@ pub(crate) fn check_private_user(user: &[u8]) -> Result<()> {
 /// Authenticates the client. Returns the namespace that the client has to enter for that, if any: the private namespace
 /// of the user, or the main namespace, to which all other users belong.
 fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<Option<Destination>> {
-    let (namespace, acl) = (call.namespace, &call.namespace.instance.acl);
+    let (namespace, acl) = (call.namespace, call.namespace.login_users());
     namespace.push.broadcast(&namespace.settings, call.now()); // by the permissions of the present user
-    if namespace.test_mode.is_some() && user.starts_with(PRIVATE_USER) {
+    let is_node = namespace.member().is_some();
+    if namespace.test_mode.is_some() && user.starts_with(PRIVATE_USER) && !is_node {
         check_private_user(user)?;
         if namespace.tenant.name() != Some(user) {
             return may_leave(call, Destination::Private { user: user.into(), password: password.into() });
@@ -155,7 +159,7 @@ fn authenticate(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> Result<Opt
         record_failed_login(call, user);
         return Err(Error::WrongPass);
     }
-    if !namespace.tenant.is_private() {
+    if !namespace.tenant.is_private() || is_node {
         if call.caller.log_in(acl, user, password) {
             return Ok(None);
         }
@@ -260,12 +264,21 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
     }
     let (id, dialect, namespace) = (call.caller.info.id as i64, call.config.dialect(), call.namespace);
     let (mode, commands) = (namespace.mode(), namespace.commands);
-    enter(call, destination, move |reply| introduce_server(reply, id, dialect, mode, commands))
+    let is_replica = destination.is_none() && namespace.role.is_replica();
+    let role = if is_replica { "replica" } else { "master" };
+    let role = Some(role).filter(|_| !namespace.restrictions.is_sentinel());
+    enter(call, destination, move |reply| introduce_server(reply, id, dialect, (mode, role), commands))
 }
 
-fn introduce_server(reply: &mut Reply<'_>, id: i64, dialect: Dialect, mode: &str, commands: &CommandTable) {
+fn introduce_server(
+    reply: &mut Reply<'_>,
+    id: i64,
+    dialect: Dialect,
+    (mode, role): (&str, Option<&str>),
+    commands: &CommandTable,
+) {
     let version = if reply.protocol() == Protocol::Resp3 { 3 } else { 2 };
-    reply.map(7);
+    reply.map(6 + usize::from(role.is_some()));
     for (field, value) in [("server", dialect.name()), ("version", dialect.version())] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
@@ -274,7 +287,7 @@ fn introduce_server(reply: &mut Reply<'_>, id: i64, dialect: Dialect, mode: &str
         reply.bulk(field.as_bytes());
         reply.int(value);
     }
-    for (field, value) in [("mode", mode), ("role", "master")] {
+    for (field, value) in std::iter::once(("mode", mode)).chain(role.map(|role| ("role", role))) {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }
@@ -294,7 +307,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     let (caller, session) = call.connection()?;
     namespace.push.hub.leave(&caller.info, &mut session.subscriptions);
     call.take_pushed();
-    call.session()?.reads_replica = false;
+    (call.caller.reads_replica, call.caller.is_asking) = (false, false);
     if call.session()?.replies == Replies::Off {
         call.session()?.replies = Replies::On; // a reply that CLIENT REPLY SKIP suppresses stays suppressed
     }
@@ -303,8 +316,8 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     call.caller.log_out(&namespace.acl);
     set_name(call, String::new());
     monitor::stop(call)?;
-    let is_private = namespace.tenant.is_private();
-    let main = is_private.then(|| Destination::Main(Access::new(&namespace.instance.acl)));
+    let leaves = namespace.tenant.is_private() && namespace.member().is_none();
+    let main = leaves.then(|| Destination::Main(Access::new(&namespace.instance.acl)));
     enter(call, main, |reply| reply.simple("RESET"))
 }
 

@@ -14,7 +14,9 @@ use crate::error::{Error, Result};
 use crate::memory::marked::MarkedBytes;
 use crate::rdb::{self, Compression, PayloadError};
 use crate::resp::parse_int;
-use crate::spec::{ACCESS, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token};
+use crate::spec::{
+    ACCESS, ASKING, Arg, DENY_OOM, Effect, Group, OW, READ, RO, UPDATE, WRITE, integer, key, string, token,
+};
 use crate::store::entry::Entry;
 use crate::store::{Classes, Event, Lookup, Origin, SideRecord, Str, WrongType, remove_expired_elements, usage};
 use crate::types::payload::{self, ValueTarget};
@@ -28,6 +30,16 @@ N is the number of Redis objects composing the value and M their average size. F
 complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is \
 O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).";
 
+const RESTORE_ARGS: &[Arg] = &[
+    key("key", OW | UPDATE),
+    integer("ttl"),
+    string("serialized-value"),
+    token("replace", "REPLACE").optional().since("3.0.0"),
+    token("absttl", "ABSTTL").optional().since("5.0.0"),
+    integer("seconds").token("IDLETIME").optional().since("5.0.0"),
+    integer("frequency").token("FREQ").optional().since("5.0.0"),
+];
+
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("DUMP", dump, READ, Group::Generic)
@@ -36,17 +48,15 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.6.0", DUMP_COST, "Serialises the value of a key for RESTORE."),
     Command::new("RESTORE", restore, WRITE | DENY_OOM, Group::Generic)
         .effect(Effect::Given)
-        .args(&[
-            key("key", OW | UPDATE),
-            integer("ttl"),
-            string("serialized-value"),
-            token("replace", "REPLACE").optional().since("3.0.0"),
-            token("absttl", "ABSTTL").optional().since("5.0.0"),
-            integer("seconds").token("IDLETIME").optional().since("5.0.0"),
-            integer("frequency").token("FREQ").optional().since("5.0.0"),
-        ])
+        .args(RESTORE_ARGS)
         .categories(&["dangerous"])
         .docs("2.6.0", RESTORE_COST, "Creates a key from a payload of DUMP."),
+    Command::new("RESTORE-ASKING", restore, WRITE | DENY_OOM | ASKING, Group::Server)
+        .effect(Effect::Given)
+        .args(RESTORE_ARGS)
+        .categories(&["keyspace", "dangerous"])
+        .internal()
+        .docs("3.0.0", RESTORE_COST, "Creates a key that MIGRATE has moved between nodes of a cluster."),
 ];
 
 /// The event of creating a key from a dump.

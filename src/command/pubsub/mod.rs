@@ -5,10 +5,12 @@
 
 use crate::client::info::{ChannelKind, Class};
 use crate::client::staged::StagedMessage;
+use crate::command::sentinel::forward as ask_sentinel;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
+use crate::namespace::member::Question;
 use crate::push::hub::Message;
-use crate::spec::marks::PUBLISHES;
+use crate::spec::marks::{OF_SENTINEL, PUBLISHES};
 use crate::spec::{
     ALLOW_SUBSCRIBED, Arg, FAST, Flags, Group, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, block, channel,
     channel_pattern, pattern, shard_channel, string,
@@ -41,10 +43,11 @@ number of total patterns subscribed in the system (by any client).";
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("PSUBSCRIBE", psubscribe, LISTEN, Group::PubSub)
+        .marks(OF_SENTINEL)
         .args(PATTERNS)
         .docs("2.0.0", "O(N) where N is the number of patterns the client is already subscribed to.", "Subscribes to all channels that match patterns."),
     Command::new("PUBLISH", publish, TALK, Group::PubSub)
-        .marks(PUBLISHES)
+        .marks(OF_SENTINEL | PUBLISHES)
         .args(&[channel("channel"), string("message")])
         .docs("2.0.0", PUBLISH_COST, "Publishes a message to a channel."),
     Command::container("PUBSUB", Group::PubSub, &[
@@ -66,6 +69,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     .help_since("6.2.0")
     .docs("2.8.0", "Depends on subcommand.", "Contains the Pub/Sub introspection subcommands."),
     Command::new("PUNSUBSCRIBE", punsubscribe, LISTEN, Group::PubSub)
+        .marks(OF_SENTINEL)
         .args(PATTERNS_OR_ALL)
         .docs("2.0.0", PUNSUBSCRIBE_COST, "Unsubscribes from patterns, or from all of them."),
     Command::new("SPUBLISH", spublish, TALK, Group::PubSub)
@@ -76,12 +80,14 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(SHARD_CHANNELS)
         .docs("7.0.0", "O(N) where N is the number of shard channels to subscribe to.", "Subscribes to shard channels."),
     Command::new("SUBSCRIBE", subscribe, LISTEN, Group::PubSub)
+        .marks(OF_SENTINEL)
         .args(CHANNELS)
         .docs("2.0.0", "O(N) where N is the number of channels to subscribe to.", "Subscribes to channels."),
     Command::new("SUNSUBSCRIBE", sunsubscribe, LISTEN, Group::PubSub)
         .args(SHARD_CHANNELS_OR_ALL)
         .docs("7.0.0", "O(N) where N is the number of clients already subscribed to a shard channel.", "Unsubscribes from shard channels, or from all of them."),
     Command::new("UNSUBSCRIBE", unsubscribe, LISTEN, Group::PubSub)
+        .marks(OF_SENTINEL)
         .args(CHANNELS_OR_ALL)
         .docs("2.0.0", "O(N) where N is the number of clients already subscribed to a channel.", "Unsubscribes from channels, or from all of them."),
 ];
@@ -176,6 +182,11 @@ fn confirm(call: &mut Call<'_>, word: &str, channel_kind: ChannelKind, name: Opt
 }
 
 fn publish(call: &mut Call<'_>) -> Result<()> {
+    if call.namespace.restrictions.is_sentinel() {
+        let mut text = || call.args.bytes().map(|word| String::from_utf8_lossy(word).into_owned());
+        let words = vec![text()?, text()?];
+        return ask_sentinel(call, Question::Publish, words);
+    }
     let message = Message { channel: call.args.bytes()?, payload: call.args.bytes()? };
     let receivers = if stage(call, message, false) {
         call.namespace.push.hub.receivers(message.channel)
@@ -183,7 +194,7 @@ fn publish(call: &mut Call<'_>) -> Result<()> {
         call.namespace.push.hub.publish(message, call.config, call.now())
     };
     call.reply.int(receivers as i64); // a client subscribed to the channel itself gets the message after this
-    call.replicate_request();
+    pass_on(call, message, false);
     Ok(())
 }
 
@@ -195,8 +206,22 @@ fn spublish(call: &mut Call<'_>) -> Result<()> {
         call.namespace.push.hub.publish_to_shard(message, call.config, call.now())
     };
     call.reply.int(receivers as i64);
-    call.replicate_request();
+    pass_on(call, message, true);
     Ok(())
+}
+
+/// Passes a message on to the replicas, or, at a node of a topology, to the other nodes.
+fn pass_on(call: &mut Call<'_>, message: Message<'_>, is_sharded: bool) {
+    match call.namespace.member() {
+        None => call.replicate_request(),
+        Some(member) => {
+            let topology = member.topology().filter(|topology| topology.is_cluster());
+            match topology {
+                Some(topology) => topology.publish(member.number, message, is_sharded, call.now()),
+                None => call.replicate_request(),
+            }
+        }
+    }
 }
 
 /// Passes a message to the engine that executes the call, if there is one; returns true then. The engine sends the

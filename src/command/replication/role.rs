@@ -5,12 +5,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use tracing::info;
 
 use crate::client::replica::ReplicaState;
+use crate::command::sentinel::forward as ask_sentinel;
+use crate::command::topology::perform;
 use crate::config::HostPort;
 use crate::dispatch::args::is_word;
+use crate::dispatch::history::begin_anew;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::namespace::failover::FailoverOptions;
+use crate::namespace::member::{Operation, Question};
 use crate::resp::parse_int;
+use crate::spec::marks::OF_SENTINEL;
 use crate::spec::{
     ADMIN, Arg, CONTROL, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_ENGINE, NO_SCRIPT, STALE, block,
     integer, one_of, string, token,
@@ -39,6 +44,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("REPLICAOF", replicate, CHANGES_ROLE, Group::Server).args(HOST_OR_NONE).arity(3)
         .docs("5.0.0", "O(1)", "Makes the server a replica of another one, or a primary."),
     Command::new("ROLE", role, NO_SCRIPT | LOADING | STALE | FAST, Group::Server)
+        .marks(OF_SENTINEL)
         .categories(&["admin", "dangerous"])
         .docs("2.8.12", "O(1)", "Returns the replication role, with the replicas of a primary, or the link of a replica."),
     Command::new("SLAVEOF", replicate, CHANGES_ROLE, Group::Server).args(HOST_OR_NONE).arity(3)
@@ -47,6 +53,9 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn role(call: &mut Call<'_>) -> Result<()> {
+    if call.namespace.restrictions.is_sentinel() {
+        return ask_sentinel(call, Question::Role, Vec::new());
+    }
     match call.namespace.role.primary() {
         Some(primary) => show_link(call, &primary),
         None => show_replicas(call),
@@ -87,9 +96,15 @@ fn replicate(call: &mut Call<'_>) -> Result<()> {
     if call.namespace.failover.stage().is_some() {
         return Err(Error::other("REPLICAOF not allowed while failing over."));
     }
+    let topology = call.namespace.member().and_then(|member| Some((member.number, member.topology()?)));
+    if let Some((at, topology)) = topology {
+        let port = if is_word(host, "NO") && is_word(port, "ONE") { None } else { Some(read_port(port)?) };
+        return perform(call, topology, Operation::Replicate { at, port });
+    }
     if is_word(host, "NO") && is_word(port, "ONE") {
         if call.namespace.role.is_replica() {
             call.namespace.become_primary();
+            begin_anew(call.namespace, &mut call.view);
             info!("MASTER MODE enabled (user request from '{}')", client(call));
         }
         call.reply.ok();
@@ -98,8 +113,7 @@ fn replicate(call: &mut Call<'_>) -> Result<()> {
     if call.session().is_ok_and(|session| session.feed.is_some()) {
         return Err(Error::other("Command is not valid when client is a replica."));
     }
-    let port = parse_int(port).and_then(|port| u16::try_from(port).ok());
-    let port = port.ok_or_else(|| Error::other("Invalid master port"))?;
+    let port = read_port(port)?;
     if call.namespace.tenant.is_private() {
         return Err(Error::NotInPrivate);
     }
@@ -114,6 +128,11 @@ fn replicate(call: &mut Call<'_>) -> Result<()> {
     call.caller.forget_effects(); // those of the transaction, which are logged neither now nor later
     call.reply.ok();
     Ok(())
+}
+
+fn read_port(text: &[u8]) -> Result<u16> {
+    let port = parse_int(text).and_then(|port| u16::try_from(port).ok());
+    port.ok_or_else(|| Error::other("Invalid master port"))
 }
 
 /// Returns the description of the client for the log.

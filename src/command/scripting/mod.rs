@@ -16,8 +16,8 @@ use crate::dispatch::{Call, Command, unknown};
 use crate::error::{Error, Result};
 use crate::resp::{Kept, Output, Protocol, Reply, Request, RequestBuffer, parse_int};
 use crate::script::{
-    ALLOW_CROSS_SLOT_KEYS, ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, CompileReason, Evaluation, Host, NO_WRITES,
-    Script, ScriptCall, ScriptOutcome, Vm,
+    ALLOW_CROSS_SLOT_KEYS, ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, CompileReason, Evaluation, Host, NO_CLUSTER,
+    NO_WRITES, Script, ScriptCall, ScriptOutcome, Vm,
 };
 use crate::spec::marks::{RUNS_DIGEST, RUNS_TEXT};
 use crate::spec::{
@@ -182,6 +182,9 @@ impl<'r> ScriptRun<'r> {
 /// Runs a script or function for the caller, and writes its reply.
 pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: ScriptRun<'_>, buffers: &mut CallBuffers) -> Result<()> {
     let may_write = run.flags & NO_WRITES == 0;
+    if run.flags & (COMPATIBLE | NO_CLUSTER) == NO_CLUSTER {
+        call.require_standalone("Can not run script on cluster, 'no-cluster' flag is set.")?;
+    }
     if run.flags & COMPATIBLE == 0 && may_write && run.is_read_only {
         return Err(Error::other("Can not execute a script with write flag using *_ro command."));
     }
@@ -200,7 +203,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: ScriptRun<'_>, buffers:
     };
     let is_read_only = run.is_read_only || !may_write;
     let crosses_slots = run.flags & (COMPATIBLE | ALLOW_CROSS_SLOT_KEYS) != 0;
-    let limits = ScriptLimits { is_read_only, lacks_memory, crosses_slots };
+    let limits = ScriptLimits { is_read_only, lacks_memory, crosses_slots, presence: (0, 0) };
     let mut caller = ScriptCaller { call, buffers, name: run.name, limits };
     if caller.call.caller.has_called(caller.call.command) {
         caller.call.caller.frozen_us = None;

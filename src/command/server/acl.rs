@@ -15,7 +15,7 @@ use crate::dispatch::plan::find;
 use crate::dispatch::{Call, Command};
 use crate::error::{Denial, Error, Result};
 use crate::resp::{Reply, parse_int};
-use crate::spec::marks::CHANGES_USERS;
+use crate::spec::marks::{CHANGES_USERS, OF_SENTINEL};
 use crate::spec::registry::CATEGORIES;
 use crate::spec::{
     ADMIN, Arg, Flags, Group, LOADING, NO_SCRIPT, OF_PROCESS, STALE, integer, one_of, redact_all_of_subcommand, string,
@@ -38,6 +38,7 @@ const PASSWORD_BITS_MAX: i64 = 4096;
 const PASSWORD_BITS: i64 = 256;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::container("ACL", Group::Server, SUBCOMMANDS)
+    .marks(OF_SENTINEL)
     .help_since("6.0.0")
     .docs("6.0.0", "Depends on subcommand.", "Contains the subcommands for users and permissions (ACL).")];
 

@@ -6,6 +6,7 @@ use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::resp::Reply;
+use crate::spec::marks::OF_SENTINEL;
 use crate::spec::registry::{CATEGORIES, KeySpec};
 use crate::spec::{
     Arg, ArgKind, CommandSpec, FLAG_NAMES, Flags, Group, KEY_FLAG_NAMES, LOADING, NO_MANDATORY_KEYS, STALE, one_of,
@@ -23,6 +24,7 @@ const FILTER: &[Arg] = &[one_of(
 .optional()];
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new("COMMAND", command, PLAIN, Group::Server)
+    .marks(OF_SENTINEL)
     .categories(&["connection"])
     .tips(TIPS)
     .arity(-1)

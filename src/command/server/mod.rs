@@ -25,7 +25,7 @@ use crate::dispatch::{Call, Command, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::namespace::shutdown::Shutdown;
-use crate::spec::marks::{CHANGES_USERS, CLEARS};
+use crate::spec::marks::{CHANGES_USERS, CLEARS, OF_SENTINEL};
 use crate::spec::{
     ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, OF_PROCESS, REDACTED, STALE,
     WRITE, block, one_of, string, token,
@@ -94,11 +94,13 @@ pub(crate) const COMMANDS: &[Command] = &[
             "Deletes all keys of the selected database.",
         ),
     Command::new("INFO", info_command, LOADING | STALE | EXCLUSIVE, Group::Server)
+        .marks(OF_SENTINEL)
         .args(&[string("section").optional().multiple()])
         .categories(&["dangerous"])
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
         .docs("1.0.0", "O(1)", "Returns the state and the statistics of the server, by section."),
     Command::new("SHUTDOWN", shutdown, ADMINISTRATION | NO_MULTI | ALLOW_BUSY | OF_PROCESS, Group::Server)
+        .marks(OF_SENTINEL)
         .args(&[
             one_of("nosave_save", &[token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(),
             token("now", "NOW").optional().since("7.0.0"),

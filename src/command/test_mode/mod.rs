@@ -6,18 +6,26 @@ pub(crate) mod fault;
 mod instance;
 mod snapshot;
 mod time;
+pub(crate) mod topology;
 
 use std::sync::LazyLock;
 
-use crate::command::{FAMILIES, server};
+use crate::command::{FAMILIES, sentinel, server};
 use crate::dispatch::{Command, Handlers};
 
 pub(crate) use crate::test_mode::{Fault, ReceivedCall, TestMode};
 pub(crate) use controls::test_mode_of;
 
 /// The families that exist in test mode only.
-const TEST_FAMILIES: &[&[Command]] =
-    &[time::COMMANDS, fault::COMMANDS, calls::COMMANDS, snapshot::COMMANDS, instance::COMMANDS];
+const TEST_FAMILIES: &[&[Command]] = &[
+    time::COMMANDS,
+    fault::COMMANDS,
+    calls::COMMANDS,
+    snapshot::COMMANDS,
+    instance::COMMANDS,
+    topology::COMMANDS,
+    sentinel::COMMANDS,
+];
 
 /// Returns the commands of every server and those of test mode.
 pub(crate) fn handlers() -> &'static Handlers {

@@ -14,8 +14,9 @@ use crate::dispatch::plan::{PlannedRequests, RequestRun};
 use crate::dispatch::run::refuse;
 use crate::dispatch::{Next, denials, unknown};
 use crate::error::Error;
+use crate::namespace::member::Member;
 use crate::resp::{Output, Reply, Request};
-use crate::spec::marks::{EXECUTES_QUEUE, KEEPS_CACHING};
+use crate::spec::marks::{ASKS, EXECUTES_QUEUE, KEEPS_CACHING};
 use crate::spec::{CommandSpec, NO_QUEUE};
 use crate::store::Eviction;
 
@@ -36,6 +37,7 @@ impl BatchRun<'_> {
         self.make_room(client, out);
         let before = out.mark();
         let (mut answered, mut locks) = (None, None);
+        let was_asking = self.prepare_routing(client, command);
         let mut admitted = self.admit(client, request, command);
         if let Ok(command) = admitted {
             let is_queued = client.session.transaction.is_some() && command.flags & NO_QUEUE == 0;
@@ -79,6 +81,7 @@ impl BatchRun<'_> {
             }
         };
         client.caller.is_short_of_memory = false;
+        client.caller.is_asking &= !was_asking || client.session.transaction.is_some() || next.is_repeated();
         if next.is_unfinished() {
             return next;
         }
@@ -88,6 +91,16 @@ impl BatchRun<'_> {
         let delayed = client.end_request(out, before, answered);
         self.write_own_pushes(client, command, delayed.is_none().then_some(out));
         delayed.map_or(next, Next::Delay)
+    }
+
+    /// Releases the gate where the checks look for the keys of slots that are being moved; returns true if ASKING, which
+    /// holds for one call, holds for this one.
+    fn prepare_routing(&mut self, client: &Client, command: Option<&'static CommandSpec>) -> bool {
+        let routes = self.env.namespace.member().and_then(Member::routes);
+        if routes.is_some_and(|routes| routes.has_moving_slots()) {
+            self.release_gate();
+        }
+        client.caller.is_asking && !command.is_some_and(|command| command.is(ASKS))
     }
 
     /// Evicts keys if memory usage exceeds the limit, and records whether that failed. The result also applies to
@@ -174,7 +187,7 @@ impl BatchRun<'_> {
         let mut guard = self.guard.take().unwrap_or_else(|| namespace.store.hold(1));
         session.stop_watching(caller, &mut guard.view(caller.db, &[], cx), &namespace.store);
         let mut reply = Reply::new(out, caller.protocol);
-        if let Error::Injected(_) | Error::CrossSlot = error {
+        if error.is_of_routing() || matches!(error, Error::Injected(_)) {
             refuse(namespace, &mut reply, error); // without EXECABORT
         } else {
             refuse(namespace, &mut reply, &error.of_exec());

@@ -22,7 +22,8 @@ impl BatchRun<'_> {
         out: &mut Output,
     ) -> bool {
         self.release_gate();
-        let mut guard = self.env.namespace.store.hold(1);
+        let store = &self.env.namespace.store;
+        let mut guard = if rest.needs_whole_store() { store.lock_exclusive() } else { store.hold(1) };
         self.now = self.env.namespace.clock.now();
         if guard.is_refused() && !rest.needs_no_keys() {
             return false;

@@ -1,14 +1,21 @@
 //! Leaving of a namespace: at the end of a connection, or to enter another namespace.
 
+use bytes::Bytes;
+
+use crate::client::info::ChannelKind;
 use crate::client::session::Client;
 use crate::dispatch::denials::record_refused_entry;
 use crate::dispatch::serve::serve_remaining_keys;
-use crate::dispatch::{Destination, NamespaceEntry, NewReplica};
-use crate::error::Error;
+use crate::dispatch::{Destination, NamespaceEntry, NewReplica, NewTopology};
+use crate::error::{Error, Result};
 use crate::namespace::Admitted;
+use crate::namespace::member::{Member, NodeReport};
 use crate::net::connection::{BUSY_PAUSE, Connection, IDLE_LEN};
 use crate::net::tenancy::TOO_MANY;
+use crate::net::topologies;
+use crate::resp::Reply;
 use crate::store::{Cx, Origin};
+use crate::topology::slot_of;
 
 impl<S> Connection<S> {
     /// Ends the client's subscriptions and watches, and releases the locks bound to the connection; they are released
@@ -67,6 +74,33 @@ impl<S> Connection<S> {
         let primary = self.namespace.clone();
         // Boxed, as nearly no connection needs the room.
         replica.refusal = Box::pin(tenancy.make_replica(&primary, &replica.name)).await.err();
+    }
+
+    /// Makes a topology in the present namespace.
+    pub(super) async fn make_topology(&mut self, new: &NewTopology) -> Result<Vec<NodeReport>> {
+        let tenancy = self.pool.tenancy.clone().ok_or(Error::other("there are no topologies here"))?;
+        let (creator, owner) = (self.namespace.clone(), self.client.caller.info.id);
+        // Boxed, as nearly no connection needs the room.
+        Box::pin(topologies::create(&tenancy, &creator, owner, new)).await
+    }
+
+    /// Ends subscriptions to the channels of shards whose slots other nodes have now.
+    #[cold]
+    pub(super) fn leave_lost_shards(&mut self) {
+        let Some(table) = self.namespace.member().and_then(Member::routes) else { return };
+        let names = self.client.session.subscriptions.names(ChannelKind::ShardChannel);
+        let is_lost = |name: &Bytes| table.owner(slot_of(name)).is_none_or(|owner| !table.is_of_shard(owner));
+        for name in names.into_iter().filter(is_lost) {
+            let (info, subscriptions) = (&self.client.caller.info, &mut self.client.session.subscriptions);
+            self.namespace.push.hub.unsubscribe(info, subscriptions, ChannelKind::ShardChannel, &name);
+            let left = info.session.subscriptions(ChannelKind::ShardChannel);
+            let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
+            let mut reply = Reply::new(&mut buffers.output, self.client.caller.protocol);
+            reply.push(3);
+            reply.bulk(b"sunsubscribe");
+            reply.bulk(&name);
+            reply.int(left.into());
+        }
     }
 
     fn unsubscribe(&mut self) {

@@ -71,6 +71,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Writes what can be written, then reads what can be read. Without input or output the connection holds no
     /// buffers.
     pub(super) fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Exchange>> {
+        if self.namespace.restrictions.is_frozen() {
+            return self.poll_thaw(cx).map(Ok);
+        }
         // Input that is not executed because replies wait must not pile up, and replies as long as a read are written
         // first.
         if self.turn > 0
@@ -122,6 +125,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         ready!(self.client.caller.info.outbox.poll(cx, awaited));
         self.client.caller.info.outbox.lower(NUDGE);
         Poll::Ready(Ok(Exchange::Changed))
+    }
+
+    /// Waits until a suspended node continues or ends.
+    #[cold]
+    fn poll_thaw(&self, cx: &mut Context<'_>) -> Poll<Exchange> {
+        let outbox = &self.client.caller.info.outbox;
+        ready!(outbox.poll(cx, ENDS | NUDGE));
+        if outbox.signals() & ENDS != 0 {
+            return Poll::Ready(Exchange::Ended);
+        }
+        outbox.lower(NUDGE);
+        Poll::Ready(Exchange::Changed)
     }
 
     /// Writes pushed frames, as much as the client accepts; ready when the connection must close.

@@ -192,7 +192,7 @@ pub(crate) const STORIES: &[Story] = &[
 ];
 
 /// Commands with a test of their own below.
-const WITH_BYTES: [&str; 3] = ["function|restore", "migrate", "restore"];
+const WITH_BYTES: [&str; 4] = ["function|restore", "migrate", "restore", "restore-asking"];
 
 /// Commands of scripts, whose text has blanks.
 const OF_FUNCTIONS: [&str; 3] = ["function|delete", "function|flush", "function|load"];
@@ -247,10 +247,12 @@ fn every_command_that_writes_has_a_story() {
 
 #[test]
 fn what_is_given_as_bytes_is_recorded_too() {
-    assert_recorded("restore", "RPUSH l a b", |_, client| {
-        let dump = client.frame(&["DUMP", "l"]).as_bytes().expect("a payload").to_vec();
-        client.call_args(&[&b"RESTORE"[..], b"k", b"9000", &dump])
-    });
+    for name in ["restore", "restore-asking"] {
+        assert_recorded(name, "RPUSH l a b", |_, client| {
+            let dump = client.frame(&["DUMP", "l"]).as_bytes().expect("a payload").to_vec();
+            client.call_args(&[name.to_ascii_uppercase().as_bytes(), b"k", b"9000", &dump])
+        });
+    }
     for (name, before, request) in probabilistic::CHUNKS {
         assert_recorded(name, before, |_, client| {
             let Frame::Array(parts) = client.frame(&request.split(' ').collect::<Vec<_>>()) else { panic!("no dump") };

@@ -12,7 +12,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::marks::KEEPS_CACHING;
+use crate::spec::marks::{KEEPS_CACHING, OF_SENTINEL};
 use crate::spec::{ADMIN, Arg, Flags, Group, LOADING, NO_SCRIPT, STALE, block, integer, one_of, string, token};
 
 const PLAIN: Flags = NO_SCRIPT | LOADING | STALE;
@@ -76,7 +76,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         Command::new("UNPAUSE", admin::unpause, RULE, Group::Connection)
             .docs("6.2.0", "O(N) Where N is the number of paused clients", "Ends CLIENT PAUSE."),
     ])
-    .marks(KEEPS_CACHING)
+    .marks(KEEPS_CACHING | OF_SENTINEL)
     .docs("2.4.0", "Depends on subcommand.", "Contains the client connection subcommands."),
 ];
 

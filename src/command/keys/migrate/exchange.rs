@@ -32,7 +32,7 @@ impl Migration {
     async fn deliver(&mut self) -> Result<(), Error> {
         let mut target = Target::connect(&self.host, &self.port, self.timeout).await?;
         target.authenticate_and_select(&self.login, self.target_db).await?;
-        let Migration { parcels, accepted, replaces, clock, .. } = self;
+        let Migration { parcels, accepted, replaces, is_in_topology, clock, .. } = self;
         let has_ended = |index: &usize| parcels[*index].deadline.is_some_and(|deadline| deadline.is_due(clock.now()));
         let sent: Vec<usize> = (0..parcels.len()).filter(|index| !has_ended(index)).collect();
         let (mut to_send, mut to_hear) = (sent.iter(), sent.iter());
@@ -42,7 +42,7 @@ impl Migration {
             let ttl_ms = parcel.deadline.map_or(0, |deadline| deadline.remaining_ms(clock.now()).max(1));
             let mut request = Reply::new(out, Protocol::Resp2);
             request.array(if *replaces { 5 } else { 4 });
-            request.bulk(b"RESTORE");
+            request.bulk(if *is_in_topology { b"RESTORE-ASKING" } else { b"RESTORE" });
             request.bulk(&parcel.key);
             request.bulk(itoa::Buffer::new().format(ttl_ms).as_bytes());
             request.bulk_shared(parcel.value.dump());

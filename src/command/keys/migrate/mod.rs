@@ -17,6 +17,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command, Continuation, Env, Wait};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request};
+use crate::spec::marks::MOVES_KEYS;
 use crate::spec::{
     ACCESS, Arg, DELETE, Group, KeyFlags, MOVABLE_KEYS, NO_ENGINE, REDACTED, RW, WRITE, block, integer, key, one_of,
     string, token,
@@ -51,6 +52,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             key("key", MOVED).token("KEYS").optional().multiple().since("3.0.6"),
         ])
         .key_search(moved_keys)
+        .marks(MOVES_KEYS)
         .redact(redact_passwords)
         .categories(&["dangerous"])
         .tips(&["nondeterministic_output"])
@@ -159,6 +161,8 @@ pub(crate) struct Migration {
     copies: bool,
     replaces: bool,
     clock: Clock,
+    /// True if the server is a node of a topology, where other calls find a key either here or at the target.
+    is_in_topology: bool,
     /// True once the exchange was started.
     was_sent: bool,
     parcels: Vec<Parcel>,
@@ -219,6 +223,7 @@ fn migrate(call: &mut Call<'_>) -> Result<()> {
         copies: options.copies,
         replaces: options.replaces,
         clock: call.namespace.clock.clone(),
+        is_in_topology: call.namespace.member().is_some(),
         was_sent: false,
         accepted: Vec::new(),
         failure: None,
@@ -244,10 +249,17 @@ impl Continuation for Migration {
         }
     }
 
+    fn needs_whole_store(&self) -> bool {
+        self.is_in_topology
+    }
+
     /// Deletes the keys that the target has accepted, even when the client has disconnected; not on a replica, whose
     /// keys are those of its primary.
     fn abandon(&mut self, env: Env<'_>, view: &mut View<'_>) {
         let keeps = self.copies || env.namespace.restrictions.is_read_only();
+        if self.is_in_topology {
+            env.namespace.store.renew_generation(); // calls that were admitted while the keys were here are routed again
+        }
         for &index in self.accepted.iter().filter(|_| !keeps) {
             let parcel = &self.parcels[index];
             view.waiting().remove_unchanged(parcel.key(), &parcel.changed);

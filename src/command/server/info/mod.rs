@@ -81,6 +81,9 @@ const SECTIONS: &[Section] = &[
     section(&["debug"], "Debug", ByName, statistics::DEBUG),
 ];
 
+/// The sections that a sentinel has besides its own.
+const OF_SENTINELS: [&str; 4] = ["server", "clients", "stats", "cpu"];
+
 /// Names that request every section.
 const ALL: &[&str] = &["all", "everything"];
 
@@ -89,8 +92,12 @@ pub(crate) fn text(call: &mut Call<'_>, wanted: &[Vec<u8>]) -> String {
     let is_wanted = |name: &&str| wanted.iter().any(|word| word == name.as_bytes());
     let by_default = wanted.is_empty() || is_wanted(&"default");
     let everything = ALL.iter().any(is_wanted);
+    let sentinel = call.namespace.member().filter(|_| call.namespace.restrictions.is_sentinel());
     let (mut text, mut reading) = (String::new(), Reading::new(call));
     for Section { names, title, shown, fields } in SECTIONS {
+        if sentinel.is_some() && !names.iter().any(|name| OF_SENTINELS.contains(name)) {
+            continue;
+        }
         let is_implied = everything && *shown != ByName || by_default && *shown == Unasked;
         if is_implied || names.iter().any(is_wanted) {
             if !text.is_empty() {
@@ -102,6 +109,12 @@ pub(crate) fn text(call: &mut Call<'_>, wanted: &[Vec<u8>]) -> String {
                 field.read(&mut reading, |name, value| _ = write!(text, "{name}:{value}\r\n"));
             }
         }
+    }
+    let is_asked = everything || by_default || is_wanted(&"sentinel");
+    if let Some(sentinel) = sentinel.filter(|_| is_asked) {
+        let shown = sentinel.topology().and_then(|topology| topology.sentinel_info(sentinel.number));
+        text.push_str(if text.is_empty() { "" } else { "\r\n" });
+        text.push_str(&shown.unwrap_or_default());
     }
     text
 }

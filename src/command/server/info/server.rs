@@ -1,7 +1,6 @@
 //! Sections of INFO about the process: server, CPU and cluster.
 
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::command::server::info::field::{InfoField, InfoValue, family, field, fixed, optional, parts, zero};
 use crate::command::server::info::reading::Reading;
@@ -103,7 +102,7 @@ fn operating_system() -> String {
 }
 
 fn tcp_port(from: &Reading<'_, '_>) -> u64 {
-    from.namespace().instance.tcp_port.load(Relaxed)
+    from.namespace().port().into()
 }
 
 fn uptime_s(from: &Reading<'_, '_>) -> u64 {

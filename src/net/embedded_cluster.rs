@@ -1,0 +1,199 @@
+//! Clusters for tests of a program that embeds the server.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::dispatch::{NewTopology, TopologyAccess, TopologyKind};
+use crate::error::{Error, Result};
+use crate::namespace::member::{NodeReport, Operation, Outcome};
+use crate::net::inspect::CommandError;
+use crate::net::server::Server;
+use crate::net::tenancy::AcceptsFor;
+use crate::net::topologies::{Deployment, Owner, make};
+use crate::topology::slot_of;
+
+/// The node timeout of such a cluster, in milliseconds: Redis' default.
+const NODE_TIMEOUT_MS: u64 = 15_000;
+
+/// A whole cluster in this process, made by [`Server::cluster`]. It ends when it is dropped.
+pub struct TestCluster {
+    deployment: Arc<Deployment>,
+}
+
+/// A node of a [`TestCluster`] as it is now.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TestNode {
+    /// Its number, by which the methods of [`TestCluster`] name it: primaries first, then replicas.
+    pub number: usize,
+    /// The address for clients.
+    pub addr: SocketAddr,
+    /// The number of its primary, in a replica.
+    pub primary: Option<usize>,
+    /// Its slots.
+    pub slots: Vec<RangeInclusive<u16>>,
+    /// `up`, `stopped`, `paused`, or `failed` if others believe so.
+    pub state: &'static str,
+}
+
+/// Clusters that follow the clock of the server, see `TEST.CLUSTER`.
+impl Server {
+    /// Makes a cluster of so many primaries, each with so many replicas, whose nodes listen on free ports.
+    ///
+    /// # Errors
+    /// If the server is not in test mode, there would be no node or more than a thousand, or a port is not free.
+    pub fn cluster(&self, primaries: usize, replicas: usize) -> std::result::Result<TestCluster, CommandError> {
+        let count = primaries.saturating_mul(replicas.saturating_add(1));
+        if !(1..=1000).contains(&count) {
+            return Err(Error::other("a topology has from 1 to 1000 nodes").into());
+        }
+        Ok(TestCluster { deployment: self.make_cluster(primaries, replicas)? })
+    }
+
+    fn make_cluster(&self, primaries: usize, replicas: usize) -> Result<Arc<Deployment>> {
+        let tenancy = self.shared.tenancy().ok_or(Error::other("the server is not in test mode"))?;
+        let creator = self.shared.namespace.clone();
+        let (_inside, _turn) = (self.shared.runtime.enter(), creator.upkeep.wait_for_turn());
+        let used = creator.topologies.lock().len();
+        let names = (used..).map(|number| format!("cluster-{number}").into_bytes());
+        let name = names.into_iter().find(|name| !creator.topologies.lock().contains_key(&name[..]));
+        let name = name.unwrap_or_default().into_boxed_slice();
+        let kind = TopologyKind::Cluster { primaries, replicas, node_timeout_ms: NODE_TIMEOUT_MS };
+        let new = NewTopology { name, kind, access: TopologyAccess::default() };
+        let server: Arc<dyn AcceptsFor> = self.shared.clone();
+        make(tenancy, &server, &creator, Owner::Program, &new)
+    }
+}
+
+impl TestCluster {
+    /// Returns the nodes.
+    pub fn nodes(&self) -> Vec<TestNode> {
+        self.deployment.reports(None).into_iter().map(TestNode::from).collect()
+    }
+
+    /// Returns the addresses of all nodes, as cluster clients want them to begin with.
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes().iter().map(|node| format!("redis://{}", node.addr)).collect()
+    }
+
+    /// Returns the primary that has the slot of a key, the one that is up if several believe so.
+    pub fn primary_of(&self, key: impl AsRef<[u8]>) -> Option<TestNode> {
+        let slot = slot_of(key.as_ref());
+        let has_it = |node: &TestNode| node.primary.is_none() && node.slots.iter().any(|range| range.contains(&slot));
+        let mut owners: Vec<TestNode> = self.nodes().into_iter().filter(has_it).collect();
+        owners.sort_by_key(|node| node.state != "up");
+        owners.into_iter().next()
+    }
+
+    /// Makes a replica the primary of its slots; nothing is lost. All nodes know when this returns.
+    ///
+    /// # Errors
+    /// If the node is a primary, or does not reach a majority of the others.
+    pub fn failover(&self, node: usize) -> std::result::Result<(), CommandError> {
+        self.perform(Operation::Failover { node: Some(node), lose: None })
+    }
+
+    /// Makes a replica the primary, without the last writes of the old one.
+    ///
+    /// # Errors
+    /// The errors of [`TestCluster::failover`]; if fewer writes are remembered.
+    pub fn failover_losing(&self, node: usize, writes: usize) -> std::result::Result<(), CommandError> {
+        self.perform(Operation::Failover { node: Some(node), lose: Some(writes) })
+    }
+
+    /// Ends the process of a node: its connections are cut, further ones are refused. After fifteen seconds of the server's
+    /// clock its replica takes its place.
+    ///
+    /// # Errors
+    /// If it is stopped.
+    pub fn stop(&self, node: usize) -> std::result::Result<(), CommandError> {
+        self.perform(Operation::Stop(node))
+    }
+
+    /// Starts a stopped node with its data.
+    ///
+    /// # Errors
+    /// If it is up.
+    pub fn start(&self, node: usize) -> std::result::Result<(), CommandError> {
+        self.perform(Operation::Start(node))
+    }
+
+    /// Suspends a node: it accepts connections, and answers nothing.
+    ///
+    /// # Errors
+    /// If it is not up.
+    pub fn pause(&self, node: usize) -> std::result::Result<(), CommandError> {
+        self.perform(Operation::Pause(node))
+    }
+
+    /// Continues a suspended node.
+    ///
+    /// # Errors
+    /// If it is not suspended.
+    pub fn resume(&self, node: usize) -> std::result::Result<(), CommandError> {
+        self.perform(Operation::Resume(node))
+    }
+
+    /// Cuts nodes off from the others; clients reach all.
+    ///
+    /// # Errors
+    /// If one side has no node.
+    pub fn partition(&self, nodes: &[usize]) -> std::result::Result<(), CommandError> {
+        self.perform(Operation::Partition(nodes.to_vec()))
+    }
+
+    /// Ends a partition.
+    ///
+    /// # Errors
+    /// None.
+    pub fn heal(&self) -> std::result::Result<(), CommandError> {
+        self.perform(Operation::Heal)
+    }
+
+    /// Delays what a replica gets from its primary, by the server's clock.
+    ///
+    /// # Errors
+    /// If the node is a primary.
+    pub fn lag(&self, node: usize, delay: Duration) -> std::result::Result<(), CommandError> {
+        self.perform(Operation::Lag { node, ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX) })
+    }
+
+    /// Moves slots with their keys to a node.
+    ///
+    /// # Errors
+    /// If it has one of them, or is a replica.
+    pub fn migrate(&self, slots: RangeInclusive<u16>, node: usize) -> std::result::Result<(), CommandError> {
+        self.perform(Operation::Migrate { slots: slots.into_inner(), to: node, keys: None })
+    }
+
+    fn perform(&self, operation: Operation) -> std::result::Result<(), CommandError> {
+        let creator = &self.deployment.creator;
+        let _inside = self.deployment.tenancy.runtime.enter();
+        let _turn = creator.upkeep.wait_for_turn();
+        match self.deployment.operate(&operation, creator.clock.now())? {
+            Outcome::Done | Outcome::Nodes(_) | Outcome::Text(_) | Outcome::Reply(_) => Ok(()),
+        }
+    }
+}
+
+impl Drop for TestCluster {
+    fn drop(&mut self) {
+        let _turn = self.deployment.creator.upkeep.wait_for_turn();
+        self.deployment.end();
+    }
+}
+
+impl From<NodeReport> for TestNode {
+    fn from(report: NodeReport) -> Self {
+        let ip = report.host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        TestNode {
+            number: report.number,
+            addr: SocketAddr::new(ip, report.port),
+            primary: report.primary,
+            slots: report.slots.into_iter().map(|(first, last)| first..=last).collect(),
+            state: report.state,
+        }
+    }
+}
