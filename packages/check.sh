@@ -108,19 +108,24 @@ build_locks() {
     npm pack --silent --pack-destination "$work/out" "$here/node/lock" >/dev/null
     ! command -v javac >/dev/null || "$here/java/lock/pack.sh" "$work/out"
 }
-# Go's package needs no building; redigo, of Debian's package golang-github-gomodule-redigo-dev, is needed for its example.
+# Go's package needs no building; its examples need redigo and redisc, of Debian's packages
+# golang-github-gomodule-redigo-dev and golang-github-mna-redisc-dev, the second of which is no module.
 test_go() {
     command -v go >/dev/null || { echo 'there is no go here, so the package of Go is not tested'; return 0; }
-    local double=$here/go/double redigo=/usr/share/gocode/src/github.com/gomodule/redigo
+    local double=$here/go/double sources=/usr/share/gocode/src/github.com
+    local redigo=$sources/gomodule/redigo redisc=$sources/mna/redisc
     export GOCACHE=$work/go GOPROXY=off GOTOOLCHAIN=local GOFLAGS=-mod=mod KEYLATCH_BINARY=$binary
     [ -z "$(gofmt -l "$double")" ] || fail "gofmt -l $double"
     rm -rf "$work/go-double" && cp -r "$double" "$work/go-double"
     cd "$work/go-double"
     go vet .
     go test -race -count=1 .
-    [ -d "$redigo" ] || { echo 'there is no redigo here, so the example of the package of Go is not tested'; return 0; }
+    [ -d "$redigo" ] && [ -d "$redisc" ] ||
+        { echo 'redigo or redisc is not here, so the examples of the package of Go are not tested'; return 0; }
+    rm -rf "$work/redisc" && cp -r "$redisc" "$work/redisc"
+    (cd "$work/redisc" && go mod init github.com/mna/redisc 2>/dev/null)
     cd example
-    go mod edit -replace="github.com/gomodule/redigo=$redigo"
+    go mod edit -replace="github.com/gomodule/redigo=$redigo" -replace="github.com/mna/redisc=$work/redisc"
     go vet .
     go test -count=1 .
 }

@@ -16,13 +16,14 @@ type Instance struct {
 	// User is the user name by which clients get into the instance, with Password.
 	User string
 
-	t       testing.TB
-	control *connection
+	t        testing.TB
+	control  *connection
+	clusters int // made so far
 }
 
 func instanceAt(t testing.TB, address, user string) *Instance {
 	t.Helper()
-	instance := &Instance{user, t, &connection{address: address, user: user, password: Password}}
+	instance := &Instance{User: user, t: t, control: &connection{address: address, user: user, password: Password}}
 	t.Cleanup(instance.control.close)
 	instance.Now() // makes the instance, and fails where the server has no test mode
 	return instance
@@ -33,7 +34,14 @@ func (i *Instance) Addr() string { return i.control.address }
 
 // URL is what clients connect to; it has the user and the password.
 func (i *Instance) URL() string {
-	return (&url.URL{Scheme: "redis", User: url.UserPassword(i.User, Password), Host: i.Addr(), Path: "/0"}).String()
+	at := url.URL{Scheme: "redis", Host: i.Addr(), Path: "/0"}
+	if i.control.tls {
+		at.Scheme = "rediss"
+	}
+	if i.User != "" {
+		at.User = url.UserPassword(i.User, i.control.password)
+	}
+	return at.String()
 }
 
 // Do sends any command over the control connection, whose words are strings, bytes, integers or floats. Its reply is nil, a

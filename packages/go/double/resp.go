@@ -3,6 +3,7 @@ package double
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +26,11 @@ const patience = time.Minute
 // connection is opened at the first request, and again after one that has failed.
 type connection struct {
 	address, user, password string
+	tls                     bool
 
 	mutex  sync.Mutex
-	socket net.Conn
+	tcp    net.Conn
+	socket net.Conn // the same, or TLS over it
 	reader *bufio.Reader
 }
 
@@ -70,7 +73,7 @@ func (c *connection) isClosed() bool {
 	if c.socket.SetDeadline(time.Time{}) != nil {
 		return true
 	}
-	raw, err := c.socket.(syscall.Conn).SyscallConn()
+	raw, err := c.tcp.(syscall.Conn).SyscallConn()
 	if err != nil {
 		return true
 	}
@@ -86,11 +89,16 @@ func (c *connection) isClosed() bool {
 func (c *connection) open() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	socket, err := new(net.Dialer).DialContext(ctx, "tcp", c.address)
+	tcp, err := new(net.Dialer).DialContext(ctx, "tcp", c.address)
 	if err != nil {
 		return err
 	}
-	c.socket, c.reader = socket, bufio.NewReader(socket)
+	c.tcp, c.socket = tcp, tcp
+	if c.tls {
+		// Any certificate is taken: the server is one of the test's own.
+		c.socket = tls.Client(tcp, &tls.Config{InsecureSkipVerify: true})
+	}
+	c.reader = bufio.NewReader(c.socket)
 	greeting := []any{"HELLO", 3, "SETNAME", "keylatch-control"}
 	if c.user != "" {
 		greeting = append(greeting, "AUTH", c.user, c.password)
@@ -116,7 +124,7 @@ func (c *connection) drop() {
 	if c.socket != nil {
 		c.socket.Close()
 	}
-	c.socket, c.reader = nil, nil
+	c.tcp, c.socket, c.reader = nil, nil, nil
 }
 
 // encode writes a request. Words of other types than it knows would hardly be what the server is meant to get.

@@ -215,7 +215,7 @@ func share() (string, error) {
 		return "", err
 	}
 	if parts.Scheme != "redis" {
-		return "", errors.New("KEYLATCH_URL must be redis://host:port, as this package speaks no TLS: " + given)
+		return "", errors.New("KEYLATCH_URL must be redis://host:port, without TLS: " + given)
 	}
 	host, port := parts.Hostname(), parts.Port()
 	if host == "" {

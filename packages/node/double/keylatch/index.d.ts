@@ -51,6 +51,115 @@ export interface Call {
   fault: unknown;
 }
 
+export interface ClusterOptions {
+  /** Node ids derive from it. ["cluster-1", or the next number] */
+  name?: string;
+  /** How many primaries. A majority of them elects the replica of a failed one, so it takes three. [3] */
+  primaries?: number;
+  /** How many replicas each has. [1] */
+  replicas?: number;
+  /** After how many milliseconds a node that does not answer counts as failed. [15000] */
+  nodeTimeout?: number;
+  /** The only user of the nodes. ["default"] */
+  user?: string;
+  /** What the nodes ask for. */
+  password?: string;
+  /** Whether the nodes speak TLS, with the certificate of the server. [false] */
+  tls?: boolean;
+}
+
+/** A node of a cluster, as it was when it was asked for. */
+export interface ClusterNode {
+  /** By which methods name it; from 0, primaries first. */
+  number: number;
+  id: string;
+  host: string;
+  port: number;
+  role: 'primary' | 'replica';
+  /** Those that it believes to have: the first and the last of each range. */
+  slots: [first: number, last: number][];
+  /** The number of its primary. */
+  primary: number | null;
+  /** `failed`: others believe it dead, though it runs. */
+  state: 'up' | 'stopped' | 'paused' | 'failed';
+  /** How much of the log it has executed, in bytes. */
+  offset: number;
+  /** Bytes of its primary's log that it lacks. */
+  behind: number;
+  /** The delay of its link. */
+  lagMs: number;
+  /** The nodes that it believes dead, or suspects. */
+  believedDead: number[];
+}
+
+/** A node by its number, or as a method has returned it. */
+export type NodeOrNumber = number | { readonly number: number };
+
+/**
+ * A cluster of several nodes in the server's process. Its nodes share the clock of the instance that has made it: `advance`
+ * of that instance is for all. What is not possible, such as the stop of a node that is stopped, rejects with a ReplyError.
+ * `await using` closes it.
+ */
+export class Cluster {
+  private constructor();
+  readonly user?: string;
+  readonly password?: string;
+  readonly tls: boolean;
+  /** The nodes that it was made with, for `Cluster` of ioredis. */
+  readonly startupNodes: { host: string; port: number }[];
+  /** Their URLs, for `createCluster` of node-redis. */
+  readonly rootNodes: { url: string }[];
+  /** All nodes as they are now, in the order of their numbers. */
+  nodes(): Promise<ClusterNode[]>;
+  /** The primaries that are up, now. */
+  primaries(): Promise<ClusterNode[]>;
+  /** The replicas that are up, now. */
+  replicas(): Promise<ClusterNode[]>;
+  /** The replicas of a primary that are up. */
+  replicasOf(node: NodeOrNumber): Promise<ClusterNode[]>;
+  /** The primary of a key's slot: the one that is up, if two believe to be that. */
+  primaryOf(key: string | Buffer): Promise<ClusterNode>;
+  /** A control connection to a node: its faults, its journal, its snapshots, its address and any command. */
+  node(node: NodeOrNumber): Promise<Keylatch>;
+  /**
+   * Makes a replica the primary now; all nodes know when it resolves. Without `lose` it has all writes of the old primary
+   * first; with a number, that many of the last are lost.
+   */
+  failover(node: NodeOrNumber, options?: { lose?: number }): Promise<void>;
+  /**
+   * Ends a node as if its process had: its connections are cut, and further ones refused. When `nodeTimeout` has passed on
+   * the clock, its best replica is elected, if it has one.
+   */
+  stop(node: NodeOrNumber): Promise<void>;
+  /** Starts a stopped node again, with its data; if it was replaced meanwhile, it is a replica. */
+  start(node: NodeOrNumber): Promise<void>;
+  /** Suspends a node: it accepts connections, and answers nothing. */
+  pause(node: NodeOrNumber): Promise<void>;
+  /** Continues a suspended node. */
+  resume(node: NodeOrNumber): Promise<void>;
+  /** Cuts these nodes off from the others, until `heal()`; clients reach all. */
+  partition(...nodes: NodeOrNumber[]): Promise<void>;
+  /** Ends a partition; writes of a primary that was replaced meanwhile are lost. */
+  heal(): Promise<void>;
+  /** Lets a replica have the writes of its primary so much later, by the clock. */
+  lag(node: NodeOrNumber, ms: number): Promise<void>;
+  /**
+   * Moves a slot, or those from the first to the last of a pair, with their keys to a node. With `keys` it moves that many
+   * keys and leaves the slots half moved, so that clients see ASK; a further call without moves the rest.
+   */
+  migrate(slots: number | [first: number, last: number], node: NodeOrNumber, options?: { keys?: number }): Promise<void>;
+  /** Adds an empty node: a primary without slots, or a replica. */
+  add(options?: { replicaOf?: NodeOrNumber }): Promise<ClusterNode>;
+  /** Removes a node that has no slots. */
+  remove(node: NodeOrNumber): Promise<void>;
+  /** Ends the cluster; it does so by itself a few seconds after the instance's last client, and its nodes', has gone. */
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** The slot of a key, which is that of its hash tag if it has one. */
+export function slotOf(key: string | Buffer): number;
+
 /** A private instance: keys, channels, clock, faults and journal are its own. `await using` closes it. */
 export class Keylatch {
   constructor(host: string, port: number, user?: string, password?: string);
@@ -94,6 +203,8 @@ export class Keylatch {
    * until the fault is removed.
    */
   replica(name?: string): Promise<Keylatch>;
+  /** Makes a cluster of several nodes, which share the clock of this instance. */
+  cluster(options?: ClusterOptions): Promise<Cluster>;
   /**
    * Resets the instance: no data, faults, scripts, functions, calls or added users, and the system's time. Snapshots
    * stay, so do the rights of the user `default`, and connections with what they subscribe to.

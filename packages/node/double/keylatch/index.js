@@ -6,7 +6,9 @@ const { randomUUID } = require('node:crypto');
 const { accessSync, constants } = require('node:fs');
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
-const { Fault, Keylatch, refuseOthers } = require('./instance.js');
+const { Cluster, slotOf } = require('./cluster.js');
+const { Fault, Keylatch } = require('./instance.js');
+const { refuseOthers } = require('./options.js');
 const { ASYNC_DISPOSE, ReplyError } = require('./resp.js');
 
 const READY_MS = 60_000;
@@ -41,7 +43,7 @@ function isExecutable(file) {
 class RunningServer {
   constructor(url) {
     if (!/^redis:\/\//.test(url)) {
-      throw new TypeError(`the URL of a server must be redis://host:port, as this package speaks no TLS: '${url}'`);
+      throw new TypeError(`the URL of a server must be redis://host:port, without TLS: '${url}'`);
     }
     const { hostname, port } = new URL(url);
     this.host = hostname.replace(/^\[|\]$/g, '') || '127.0.0.1';
@@ -165,4 +167,4 @@ async function instance(name) {
   return (await shared).instance(name);
 }
 
-module.exports = { Fault, Keylatch, ReplyError, RunningServer, Server, findBinary, instance, start };
+module.exports = { Cluster, Fault, Keylatch, ReplyError, RunningServer, Server, findBinary, instance, slotOf, start };

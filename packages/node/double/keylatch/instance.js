@@ -2,21 +2,12 @@
 'use strict';
 
 const { randomUUID } = require('node:crypto');
+const { Cluster } = require('./cluster.js');
+const { named, refuseOthers } = require('./options.js');
 const { ASYNC_DISPOSE, Connection } = require('./resp.js');
 
 const LIMITS = { prob: 'PROB', seed: 'SEED', count: 'COUNT', after: 'AFTER' };
 const FILTERS = { key: 'KEY', client: 'CLIENT' };
-
-/** The options that are given, as arguments of a command. */
-function named(names, options) {
-  return Object.keys(names).flatMap((name) => options[name] === undefined ? [] : [names[name], options[name]]);
-}
-
-/** Refuses options of other names, which would be without effect: `cuont: 1` is no limit. */
-function refuseOthers(others) {
-  const [name] = Object.keys(others);
-  if (name !== undefined) throw new TypeError(`unknown option '${name}'`);
-}
 
 /** An injected fault. */
 class Fault {
@@ -45,20 +36,21 @@ class Fault {
 
 /** A private instance; see index.d.ts. */
 class Keylatch {
+  #clusters = 0;
   #connection;
   #ended;
 
   /** `ended` tells how the server has ended, if it has; for the error of a lost connection. */
-  constructor(host, port, user, password = 'any', ended = async () => undefined) {
+  constructor(host, port, user, password = 'any', ended = async () => undefined, tls = false) {
     this.#ended = ended;
-    Object.assign(this, { host, port, user, password });
-    this.#connection = new Connection(host, port, user, password);
+    Object.assign(this, { host, port, user, password, tls });
+    this.#connection = new Connection(host, port, user, password, tls);
   }
 
   get url() {
     const login = [this.user, this.password].map(encodeURIComponent).join(':');
     const host = this.host.includes(':') ? `[${this.host}]` : this.host;
-    return `redis://${this.user === undefined ? '' : `${login}@`}${host}:${this.port}/0`;
+    return `redis${this.tls ? 's' : ''}://${this.user === undefined ? '' : `${login}@`}${host}:${this.port}/0`;
   }
 
   async command(...args) {
@@ -146,7 +138,18 @@ class Keylatch {
   async replica(name) {
     const user = `ns-${name ?? randomUUID()}`;
     await this.command('TEST.INSTANCE', 'REPLICA', user);
-    return new Keylatch(this.host, this.port, user, this.password, this.#ended);
+    return this.#beside(this.host, this.port, user, this.password);
+  }
+
+  async cluster({ name, ...options } = {}) {
+    this.#clusters += 1;
+    const connect = (...address) => this.#beside(...address);
+    return Cluster.make(this, connect, name ?? `cluster-${this.#clusters}`, options);
+  }
+
+  /** Another control connection to the same server, as another user or at another port. */
+  #beside(host, port, user, password, tls) {
+    return new Keylatch(host, port, user, password, this.#ended, tls);
   }
 
   async reset() {
@@ -170,4 +173,4 @@ class Keylatch {
   }
 }
 
-module.exports = { Fault, Keylatch, refuseOthers };
+module.exports = { Fault, Keylatch };

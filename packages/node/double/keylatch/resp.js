@@ -2,6 +2,7 @@
 'use strict';
 
 const net = require('node:net');
+const tls = require('node:tls');
 
 // Jest's environments lack the symbol of Node 20.
 const ASYNC_DISPOSE = Symbol.asyncDispose ?? Symbol.for('Symbol.asyncDispose');
@@ -58,14 +59,17 @@ function parse(bytes, from) {
 /** A connection that is opened at the first request, and again after it was closed. */
 class Connection {
   #address;
+  #connect;
   #login;
   #socket;
   #ready; // until the server has accepted the user
   #received = Buffer.alloc(0);
   #waiting = [];
 
-  constructor(host, port, user, password) {
-    this.#address = { host, port, noDelay: true };
+  constructor(host, port, user, password, isTls = false) {
+    // Any certificate is taken: the server is one of the test's own.
+    this.#address = { host, port, rejectUnauthorized: false };
+    this.#connect = isTls ? tls.connect : net.connect;
     this.#login = user === undefined ? [] : ['AUTH', user, password];
   }
 
@@ -83,7 +87,7 @@ class Connection {
   }
 
   async #open() {
-    const socket = this.#socket = net.connect(this.#address);
+    const socket = this.#socket = this.#connect(this.#address).setNoDelay();
     socket.on('data', (bytes) => this.#receive(bytes));
     socket.on('error', (error) => this.#lost(socket, error));
     const closed = Object.assign(new Error('keylatch has closed the connection'), { code: 'ECONNRESET' });

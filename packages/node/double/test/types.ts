@@ -1,7 +1,7 @@
 // What the types allow and refuse; only compiled.
 
 import globalSetup from 'keylatch/global-setup';
-import { type Call, type Keylatch, instance, start } from 'keylatch';
+import { type Call, type ClusterNode, type Keylatch, instance, slotOf, start } from 'keylatch';
 
 export async function uses(): Promise<void> {
   await using server = await start({ settings: { maxmemory: '1mb', hz: 20 } });
@@ -20,8 +20,18 @@ export async function uses(): Promise<void> {
   await using replica = await keylatch.replica();
   await replica.fault('LINK', { delayMs: 100 });
   await keylatch.failover({ lose: null });
+  await using cluster = await keylatch.cluster({ primaries: 3, replicas: 1, nodeTimeout: 1000, user: 'app', password: 'x', tls: true });
+  const node: ClusterNode = await cluster.primaryOf('key');
+  await cluster.migrate(slotOf('key'), node, { keys: 1 });
+  await cluster.migrate([0, 99], 1);
+  await cluster.partition(node, 1);
+  await (await cluster.node(node)).fault('SET', { drop: true });
+  const urls: { url: string }[] = cluster.rootNodes;
+  const added: ClusterNode = await cluster.add({ replicaOf: node });
+  // @ts-expect-error an option has another name
+  await cluster.failover(added, { loose: 1 });
   (await instance()).close();
   const stop: () => Promise<void> = await globalSetup();
   await stop();
-  console.log(args);
+  console.log(args, urls);
 }

@@ -1,4 +1,4 @@
-"""The examples for pytest in the READMEs, in TESTING.md and in MIGRATION.md, as they stand there."""
+"""The examples for pytest in the READMEs, in TESTING.md, CLOCKS.md and MIGRATION.md, as they stand there."""
 
 import pathlib
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[4]
-PAGES = ["README.md", "docs/TESTING.md", "docs/MIGRATION.md", "packages/python/double/README.md"]
+PAGES = ["README.md", "docs/TESTING.md", "docs/CLOCKS.md", "docs/MIGRATION.md", "packages/python/double/README.md"]
 
 
 @pytest.mark.parametrize("name", PAGES)

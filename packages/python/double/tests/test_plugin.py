@@ -54,6 +54,23 @@ CRASH = """
         pass
 """
 
+CLUSTERS = """
+    import pytest
+
+    def test_three_primaries_with_a_replica_each(keylatch_cluster):
+        assert (len(keylatch_cluster.primaries), len(keylatch_cluster.replicas)) == (3, 3)
+
+    @pytest.mark.keylatch_cluster(replicas=2, node_timeout=1000)
+    def test_another_size_and_the_clock_of_the_instance(keylatch, keylatch_cluster):
+        keylatch_cluster.stop(0)
+        keylatch.advance(1000)
+        assert [node.number for node in keylatch_cluster.primaries] == [1, 2, 3]
+
+    @pytest.mark.keylatch_cluster(primary=1)
+    def test_a_size_by_another_name(keylatch_cluster):
+        pass
+"""
+
 UNUSED = """
     import threading
 
@@ -106,6 +123,13 @@ def test_tests_of_asyncio_move_the_clock_while_tasks_wait(pytester):
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
 
 
+def test_a_marker_sizes_the_cluster_of_a_test(pytester):
+    pytester.makepyfile(CLUSTERS)
+    result = pytester.runpytest_subprocess("--strict-markers")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines("*TypeError: *unexpected keyword argument 'primary'*")
+
+
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_no_server_is_started_without_need(pytester, workers):
     pytester.makepyfile(UNUSED)
@@ -115,5 +139,5 @@ def test_no_server_is_started_without_need(pytester, workers):
 
 def test_the_fixtures_are_documented(pytester):
     listed = pytester.runpytest_subprocess("--fixtures").stdout.str()
-    for name in ("keylatch_server", "keylatch", "keylatch_url"):
+    for name in ("keylatch_server", "keylatch", "keylatch_url", "keylatch_cluster"):
         assert re.search(rf"^{name} .*-- ", listed, re.MULTILINE), listed

@@ -7,9 +7,22 @@
         assert client.get("session") is None
 """
 
+from ._cluster import Cluster, Node, slot_of
 from ._instance import Call, Fault, Keylatch
 from ._resp import ReplyError
 from ._server import RunningServer, Server, find_binary, instance
 
-__all__ = ["Call", "Fault", "Keylatch", "ReplyError", "RunningServer", "Server", "find_binary", "instance"]
+__all__ = [
+    "Call",
+    "Cluster",
+    "Fault",
+    "Keylatch",
+    "Node",
+    "ReplyError",
+    "RunningServer",
+    "Server",
+    "find_binary",
+    "instance",
+    "slot_of",
+]
 __version__ = "0.2.0"

@@ -11,12 +11,8 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-from ._resp import Connection
-
-
-def milliseconds(duration: float | timedelta) -> int:
-    """Returns a duration in whole milliseconds; a number is in milliseconds already."""
-    return round(duration / timedelta(milliseconds=1) if isinstance(duration, timedelta) else duration)
+from ._cluster import Cluster
+from ._resp import Connection, milliseconds
 
 
 @dataclass(frozen=True)
@@ -68,18 +64,20 @@ class Keylatch:
         user: str | None,
         password: str = "any",
         ended: Callable[[], str | None] = lambda: None,
+        tls: bool = False,
     ) -> None:
         """`ended` tells how the server has ended, None as long as it runs; for the error of a lost connection."""
-        self.host, self.port, self.user, self.password = host, port, user, password
+        self.host, self.port, self.user, self.password, self.tls = host, port, user, password, tls
         self._ended = ended
-        self._connection = Connection(host, port, user, password)
+        self._clusters = 0
+        self._connection = Connection(host, port, user, password, tls)
 
     @property
     def url(self) -> str:
         """The URL that clients connect to."""
         login = "" if self.user is None else f"{quote(self.user, '')}:{quote(self.password, '')}@"
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"redis://{login}{host}:{self.port}/0"
+        return f"redis{'s' if self.tls else ''}://{login}{host}:{self.port}/0"
 
     def command(self, *args: object) -> Any:
         """Sends any command over the control connection; returns the reply with text as `str`."""
@@ -198,7 +196,32 @@ class Keylatch:
         """
         user = f"ns-{name or uuid.uuid4().hex}"
         self.command("TEST.INSTANCE", "REPLICA", user)
-        return Keylatch(self.host, self.port, user, self.password, self._ended)
+        return self._beside(self.host, self.port, user, self.password)
+
+    def cluster(
+        self,
+        name: str | None = None,
+        *,
+        primaries: int = 3,
+        replicas: int = 1,
+        node_timeout: float | timedelta = 15_000,
+        user: str | None = None,
+        password: str | None = None,
+        tls: bool = False,
+    ) -> Cluster:
+        """Makes a cluster of several nodes, which share the clock of this instance.
+
+        replicas: of each primary.
+        node_timeout: after which a node that does not answer counts as failed, in milliseconds or as a timedelta.
+        user, password: that the nodes ask for; tls: whether they speak TLS, with the certificate of the server.
+        """
+        self._clusters += 1
+        name = name or f"cluster-{self._clusters}"
+        return Cluster(self, name, primaries, replicas, milliseconds(node_timeout), user, password, tls)
+
+    def _beside(self, host: str, port: int, user: str | None, password: str, tls: bool = False) -> Keylatch:
+        """Returns another control connection to the same server, as another user or at another port."""
+        return Keylatch(host, port, user, password, self._ended, tls)
 
     def reset(self) -> None:
         """Resets the instance: no data, faults, scripts, functions, calls or added users, and the system's time.

@@ -1,11 +1,13 @@
-"""A minimal RESP3 client: one connection, one request at a time."""
+"""A minimal RESP3 client: one connection, one request at a time; and durations as arguments of commands."""
 
 from __future__ import annotations
 
 import os
 import select
 import socket
+import ssl
 import threading
+from datetime import timedelta
 from typing import Any
 
 CLOSED = "keylatch has closed the connection"
@@ -15,11 +17,24 @@ class ReplyError(Exception):
     """An error reply of the server."""
 
 
+def milliseconds(duration: float | timedelta) -> int:
+    """Returns a duration in whole milliseconds; a number is in milliseconds already."""
+    return round(duration / timedelta(milliseconds=1) if isinstance(duration, timedelta) else duration)
+
+
+def unverified() -> ssl.SSLContext:
+    """Returns a context that takes any certificate: the server is one of the test's own."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 class Connection:
     """A connection that is opened at the first request, and again if the server has closed it since the last."""
 
-    def __init__(self, host: str, port: int, user: str | None, password: str) -> None:
-        self._address, self._user, self._password = (host, port), user, password
+    def __init__(self, host: str, port: int, user: str | None, password: str, tls: bool = False) -> None:
+        self._address, self._user, self._password, self._tls = (host, port), user, password, tls
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
 
@@ -54,6 +69,8 @@ class Connection:
         self._drop()
         connected = socket.create_connection(self._address, timeout=60)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._tls:
+            connected = unverified().wrap_socket(connected)
         self._process = os.getpid()  # a forked process needs a connection of its own
         self._replies, self._socket = connected.makefile("rb"), connected
         login = () if self._user is None else ("AUTH", self._user, self._password)

@@ -42,7 +42,7 @@ class RunningServer:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme != "redis":
-            raise ValueError(f"the URL of a server must be redis://host:port, as this package speaks no TLS: {url!r}")
+            raise ValueError(f"the URL of a server must be redis://host:port, without TLS: {url!r}")
         self.host, self.port = parts.hostname or "127.0.0.1", parts.port or 6379
 
     @property

@@ -1,4 +1,4 @@
-"""Fixtures for pytest: one server process a session, which workers of xdist share; a private instance a test."""
+"""Fixtures for pytest: one server process a session, which workers of xdist share; a private instance, or a cluster, a test."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from . import _server
+from ._cluster import Cluster
 from ._instance import Keylatch
 from ._server import RunningServer, serve_workers, shared_server
 
 PORT = pytest.StashKey[int]()
+MARKER = "keylatch_cluster(primaries=3, replicas=1, node_timeout=15000, ...): how the cluster of the fixture is made"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -25,8 +27,9 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Stores that port in the worker."""
+    """Stores that port in the worker, and declares the marker."""
     _server.controller_port = getattr(config, "workerinput", {}).get("keylatch_port")
+    config.addinivalue_line("markers", MARKER)
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +49,11 @@ def keylatch(keylatch_server: RunningServer) -> Iterator[Keylatch]:
 def keylatch_url(keylatch: Keylatch) -> str:
     """The URL of this test's instance."""
     return keylatch.url
+
+
+@pytest.fixture
+def keylatch_cluster(keylatch: Keylatch, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A cluster of this test's instance: by default three primaries with a replica each; the marker says otherwise."""
+    marker = request.node.get_closest_marker("keylatch_cluster")
+    with keylatch.cluster(**(marker.kwargs if marker else {})) as cluster:
+        yield cluster
