@@ -21,10 +21,11 @@
 //! - [`patterns`] compares matches of long and unusual names and patterns.
 //! - [`settings`] gives every setting valid and invalid values.
 //! - [`rewrite`] compares files written by CONFIG REWRITE.
-//! - [`clusters`] compares a cluster of one node.
+//! - [`clusters`] compares a cluster of one node, [`topologies`] clusters of several and sentinels: their stories are in
+//!   [`cluster_redirects`], [`cluster_slots`], [`cluster_commands`], [`cluster_failovers`], [`cluster_partitions`] and [`sentinel_stories`].
 //! - [`files`] makes each server load files that the other has saved.
 //!
-//! Without `redis-server` on PATH the stories of [`script`], [`companions`], [`notifications`], [`monitors`] and [`wire`] are
+//! Without `redis-server` on PATH the stories of [`script`], [`companions`], [`notifications`], [`monitors`], [`topologies`] and [`wire`] are
 //! compared with their records; the other tests pass. Two lines at the end of the run say how many there were of each kind. All
 //! of them fail if `CI` or `KEYLATCH_REQUIRE_REDIS` is set.
 
@@ -32,6 +33,11 @@ mod acls;
 mod bitmaps;
 mod blocked;
 mod catalogue;
+mod cluster_commands;
+mod cluster_failovers;
+mod cluster_partitions;
+mod cluster_redirects;
+mod cluster_slots;
 mod clusters;
 mod companions;
 mod deviations;
@@ -66,6 +72,7 @@ mod script_functions;
 mod script_libraries;
 #[cfg(feature = "lua")]
 mod scripts;
+mod sentinel_stories;
 mod sessions;
 mod set_dumps;
 mod sets;
@@ -78,6 +85,7 @@ mod strings;
 mod suite;
 #[cfg(feature = "lua")]
 mod suite_table;
+mod topologies;
 mod tracking;
 mod transactions;
 mod wire;

@@ -42,7 +42,8 @@ fn insert(page: &mut String, name: &str, docs: &Frame) {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     let (head, rest) = page.split_once(&begin).unwrap_or_else(|| panic!("the page lacks {name}"));
     let (_, tail) = rest.split_once(&end).unwrap_or_else(|| panic!("no end of {name}"));
-    assert_eq!(find(docs, "since").map(text).as_deref(), Some("0.1.0"), "{name}");
+    let since = find(docs, "since").map(text);
+    assert!(matches!(since.as_deref(), Some("0.1.0" | "0.2.0")), "{name}: {since:?}");
     let args = match find(docs, "arguments") {
         Some(Frame::Array(args)) => args.as_slice(),
         _ => &[],

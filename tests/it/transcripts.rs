@@ -102,6 +102,12 @@ pub fn text(frame: &Frame) -> String {
     String::from_utf8_lossy(frame.as_bytes().expect("a text")).into_owned()
 }
 
+/// Returns true if a text ends where a port follows: behind an address, or as the field of a map.
+fn precedes_port(text: &str) -> bool {
+    let is_field = |before: &str| before.lines().nth_back(1).is_some_and(|line| line.ends_with("\"port\""));
+    text.ends_with("127.0.0.1:") || text.strip_suffix("(integer) ").is_some_and(is_field)
+}
+
 /// Replaces parts that differ from run to run: ports, and each fence by its number among the different ones, so that
 /// equal fences stay equal.
 pub fn comparable(example: &str) -> String {
@@ -119,7 +125,7 @@ pub fn comparable(example: &str) -> String {
                 known.push(digits.clone());
             }
             shown.push_str(&format!("<{place}>"));
-        } else if digits.len() >= 4 && shown.ends_with("127.0.0.1:") {
+        } else if digits.len() >= 4 && precedes_port(&shown) {
             shown.push_str("PORT");
         } else {
             shown.push_str(&digits);

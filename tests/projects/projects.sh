@@ -1,9 +1,11 @@
 # The projects of run.sh: name, source, packages for their tests, and the command that runs them.
 #
 # A source is an archive of PyPI that holds its tests, or the tag of a repository. Suites are run as the projects' own
-# documentation or CI does. What is left out needs another server: Sentinel, a cluster, a module of Redis, Memcached.
+# documentation or CI does. What is left out needs another server: a module of Redis, Memcached. Those against clusters and
+# sentinels are projects of their own, with the source of their base and the nodes of topology.sh.
 
-projects='redis-py limits python-redis-lock rq huey django-redis cachelib aiocache walrus channels_redis pottery
+projects='redis-py redis-py-cluster redis-py-sentinels ioredis-cluster node-redis-cluster
+    limits python-redis-lock rq huey django-redis cachelib aiocache walrus channels_redis pottery
     flask-session connect-redis bee-queue'
 pytest='pytest -q --junitxml=$report'
 
@@ -14,6 +16,33 @@ suite[redis-py]="$pytest --ignore=tests/test_scenario --ignore=tests/test_asynci
     --ignore-glob='*cluster_maint_notifications*' --ignore-glob='*test_vsets*' -k 'not SSLCache and not SentinelCache' \
     -m 'not onlycluster and not redismod and not ssl and not replica and not cp_integration and \
         not multidb_integration'"
+
+kind[redis-py-cluster]='client, cluster' version[redis-py-cluster]=8.1.0 base[redis-py-cluster]=redis-py
+topology[redis-py-cluster]='cluster 16379'
+suite[redis-py-cluster]="$pytest tests/test_cluster.py tests/test_cluster_transaction.py \
+    tests/test_asyncio/test_cluster.py tests/test_asyncio/test_cluster_transaction.py \
+    --redis-url=redis://localhost:16379/0 \
+    -m 'not onlynoncluster and not redismod and not ssl and not cp_integration and not multidb_integration'"
+
+kind[redis-py-sentinels]='client, Sentinel' version[redis-py-sentinels]=8.1.0 base[redis-py-sentinels]=redis-py
+topology[redis-py-sentinels]='sentinels 26376 redis-py-test'
+suite[redis-py-sentinels]="$pytest tests/test_sentinel.py tests/test_asyncio/test_sentinel.py \
+    tests/test_sentinel_managed_connection.py tests/test_asyncio/test_sentinel_managed_connection.py \
+    --redis-url=redis://localhost:26376/0 -m 'not redismod and not ssl'"
+
+kind[ioredis-cluster]='client, cluster' version[ioredis-cluster]=6.0.0 source[ioredis-cluster]=git:redis/ioredis@v6.0.0
+prepare[ioredis-cluster]='npm install --silent --no-audit --no-fund mocha-junit-reporter'
+topology[ioredis-cluster]='cluster 3000'
+suite[ioredis-cluster]='TS_NODE_TRANSPILE_ONLY=true NODE_ENV=test MOCHA_FILE=$report npx mocha \
+    --reporter mocha-junit-reporter --exit "test/cluster/**/*.ts"'
+
+kind[node-redis-cluster]='client, cluster' version[node-redis-cluster]=6.2.1
+source[node-redis-cluster]=git:redis/node-redis@redis@6.2.1
+prepare[node-redis-cluster]='npm install --silent --no-audit --no-fund --ignore-scripts && npx tsc --build packages/client'
+topology[node-redis-cluster]='pool 6380 200'
+suite[node-redis-cluster]='cd packages/client && PATH=$here/stand-in:$PATH MOCHA_FILE=$report npx mocha -r tsx \
+    --reporter mocha-junit-reporter --exit --timeout 60000 --redis-version 7.0.15 \
+    --grep "^Cluster| cluster\\." "./lib/cluster/**/*.spec.ts" "./lib/commands/*.spec.ts"'
 
 kind[limits]='rate limiter' version[limits]=5.8.0 source[limits]=pypi:limits
 packages[limits]="'.[redis,async-redis,valkey,async-valkey]' hiro flaky pytest==9.0.2 \

@@ -20,8 +20,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-declare -A kind version source packages prepare server suite
+declare -A kind version base source packages prepare server topology suite
 . "$here/projects.sh"
+. "$here/topology.sh"
 
 # Waits until the server at port 6379 replies.
 wait_for_server() {
@@ -35,12 +36,16 @@ wait_for_server() {
 
 # Inside the namespace: starts the server of PATH and runs the suite of a project, which writes $report.
 inside() {
-    local name=$1 data
+    local name=$1 data of_topology=
     data=$(mktemp -d)
     ip link set lo up
-    (cd "$data" && exec redis-server --port 6379 --bind 127.0.0.1 --save '' ${server[$name]:-} \
+    if [ -n "${topology[$name]:-}" ] && redis-server --version | grep -q keylatch; then
+        of_topology=$(topology_arguments ${topology[$name]})
+    fi
+    (cd "$data" && exec redis-server --port 6379 --bind 127.0.0.1 --save '' ${server[$name]:-} $of_topology \
         >"$report.server.log" 2>&1) &
     wait_for_server
+    [ -z "${topology[$name]:-}" ] || start_topology ${topology[$name]} >"$report.topology.log" 2>&1
     cd "$tree"
     [ ! -d "$venv" ] || export PATH=$venv/bin:$PATH
     export report PYTHONPATH=$here PYTHONDONTWRITEBYTECODE=1
@@ -62,7 +67,7 @@ fetch() {
         tar xzf "${archive[0]}" -C "$tree" --strip-components 1
         ;;
     git:*)
-        git -c advice.detachedHead=false clone --quiet --branch "${from##*@}" --depth 1 \
+        git -c advice.detachedHead=false clone --quiet --branch "${from#*@}" --depth 1 \
             "${GIT:-https://github.com}/$(sed 's/^git://; s/@.*//' <<<"$from").git" "$tree"
         ;;
     esac
@@ -74,7 +79,11 @@ fetch() {
     touch "$folder/ready"
 }
 
-set_paths() { folder=$WORK/$1 tree=$WORK/$1/source venv=$WORK/$1/venv; }
+# Suites of the same source have a folder for their reports each.
+set_paths() {
+    reports=$WORK/$1 folder=$WORK/${base[$1]:-$1}
+    tree=$folder/source venv=$folder/venv
+}
 
 if [ "$1" = --inside ]; then
     set_paths "$2"
@@ -103,15 +112,16 @@ status=0
 [ $# -gt 0 ] || set -- $projects
 for name; do
     set_paths "$name"
-    fetch "$name"
+    fetch "${base[$name]:-$name}"
+    mkdir -p "$reports"
     for program in ${SERVERS:-redis-server keylatch}; do
-        report=$folder/$program.xml
+        report=$reports/$program.xml
         rm -f "$report"
         report=$report PATH=$WORK/bin/$program:$PATH timeout -k 10 "${LIMIT:-1200}" \
             unshare --user --map-root-user --net --pid --mount-proc --fork --kill-child \
             bash "${BASH_SOURCE[0]}" --inside "$name" || echo "$name with $program: status $?" >&2
     done
-    python3 "$here/compare.py" "$name" "${version[$name]}" "${kind[$name]}" "$folder"/{redis-server,keylatch}.xml ||
+    python3 "$here/compare.py" "$name" "${version[$name]}" "${kind[$name]}" "$reports"/{redis-server,keylatch}.xml ||
         status=1
 done
 exit $status

@@ -3,10 +3,11 @@
 //! Tests with a record of its replies also run where there is no `redis-server`.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -69,10 +70,7 @@ impl Arena {
 
     /// Connects to the available servers.
     pub(super) fn link(&self) -> Link {
-        let tcp = TcpStream::connect(self.keylatch.addr()).expect("keylatch accepts");
-        tcp.set_nodelay(true).expect("TCP_NODELAY");
-        tcp.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
-        Link { keylatch: Peer::over(Box::new(tcp)), redis: self.redis.as_ref().map(Oracle::connect) }
+        Link { keylatch: Peer::to(self.keylatch.addr()), redis: self.redis.as_ref().map(Oracle::connect) }
     }
 
     /// Returns whether Redis is available.
@@ -179,6 +177,9 @@ impl Drop for Oracle {
 /// Stream whose sending side can be closed.
 trait Stream: Read + Write + Send {
     fn shut_write(&self);
+
+    /// Waits until a read would return at once; returns false after a timeout.
+    fn is_readable_within(&self, timeout: Duration) -> bool;
 }
 
 impl Stream for TcpStream {
@@ -186,11 +187,22 @@ impl Stream for TcpStream {
         // The server may have closed the connection first.
         let _ = self.shutdown(Shutdown::Write);
     }
+
+    fn is_readable_within(&self, timeout: Duration) -> bool {
+        self.set_read_timeout(Some(timeout)).expect("a read timeout");
+        let peeked = self.peek(&mut [0]);
+        self.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+        !peeked.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    }
 }
 
 impl Stream for UnixStream {
     fn shut_write(&self) {
         let _ = self.shutdown(Shutdown::Write);
+    }
+
+    fn is_readable_within(&self, _timeout: Duration) -> bool {
+        give_up("a Unix socket cannot be peeked at")
     }
 }
 
@@ -202,6 +214,14 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
+    /// Connects over TCP.
+    pub(super) fn to(addr: SocketAddr) -> Self {
+        let tcp = TcpStream::connect(addr).expect("the server accepts");
+        tcp.set_nodelay(true).expect("TCP_NODELAY");
+        tcp.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+        Peer::over(Box::new(tcp))
+    }
+
     fn over(stream: Box<dyn Stream>) -> Self {
         Peer { stream, input: Vec::new(), read: 0 }
     }
@@ -224,6 +244,11 @@ impl Peer {
                 return None;
             }
         }
+    }
+
+    /// Waits until the server has sent more than was read, or has closed the connection; returns false after a timeout.
+    pub(super) fn hears_within(&self, timeout: Duration) -> bool {
+        self.read < self.input.len() || self.stream.is_readable_within(timeout)
     }
 
     /// Stops sending, and reads up to the end of the connection.
@@ -363,7 +388,7 @@ impl Replies {
 }
 
 /// Finds the end of the reply that starts at `at`; `None` if it has not arrived completely.
-fn end_of_reply(bytes: &[u8], at: usize) -> Option<usize> {
+pub(super) fn end_of_reply(bytes: &[u8], at: usize) -> Option<usize> {
     let end = at + bytes.get(at..)?.windows(2).position(|two| two == b"\r\n")? + 2;
     let count = || -> i64 {
         let digits = std::str::from_utf8(&bytes[at + 1..end - 2]).unwrap_or_default();

@@ -27,7 +27,7 @@ use super::script::{Differences, moment, unquote};
 use crate::tidy::root;
 
 /// Directory of the records, below the root of the project.
-const FOLDER: &str = "tests/it/differential/records";
+pub(super) const FOLDER: &str = "tests/it/differential/records";
 
 /// Mark in place of a reply: the server has closed the connection.
 const CLOSED: &str = "(closed)";
@@ -235,7 +235,7 @@ const FLAT: &[u8] = b"+-:,_#(";
 /// +OK   -ERR what   :1   $-1   *-1   _   #t   ,1.5     as they are sent, and -"ERR what" inside of another
 /// "x\{100}"  [:0*16]                                   equal bytes, equal items
 /// ```
-fn noted(reply: Option<&[u8]>, is_unordered: bool) -> String {
+pub(super) fn noted(reply: Option<&[u8]>, is_unordered: bool) -> String {
     let Some(reply) = reply else { return CLOSED.into() };
     if reply.is_empty() {
         return NOTHING.into();

@@ -1,0 +1,332 @@
+//! The commands that show and change a cluster, beside a real one: their replies, and what they refuse.
+
+use super::topologies::tell;
+
+#[test]
+fn every_node_shows_the_same_cluster() {
+    tell("shown", SHOWN);
+}
+
+const SHOWN: &str = r##"
+    p0: CLUSTER MYID
+    r1: CLUSTER MYID
+    ~ p0: CLUSTER NODES
+    ~ p2: CLUSTER NODES
+    ~ r0: CLUSTER NODES
+    p0: CLUSTER SLOTS
+    r2: CLUSTER SLOTS
+    ~ p0: CLUSTER SHARDS
+    ~ r1: CLUSTER SHARDS
+    p0: CLUSTER INFO
+    p1: CLUSTER INFO
+    r2: CLUSTER INFO
+    ~ p0: CLUSTER LINKS
+    ~ r0: CLUSTER LINKS
+    p0: CLUSTER REPLICAS {p0}
+    p0: CLUSTER REPLICAS {p2}
+    r0: CLUSTER SLAVES {p0}
+    p0: CLUSTER REPLICAS {r0}
+    p0: CLUSTER REPLICAS x
+    p0: CLUSTER REPLICAS
+    p0: CLUSTER COUNT-FAILURE-REPORTS {p1}
+    p0: CLUSTER COUNT-FAILURE-REPORTS {p0}
+    p0: CLUSTER COUNT-FAILURE-REPORTS x
+    p0: CLUSTER KEYSLOT c
+    r0: CLUSTER KEYSLOT c
+    r0: READONLY
+    p0: MSET b 1 {b}1 2
+    p1: SET c 1
+    ! CAUGHT-UP
+    p0: CLUSTER COUNTKEYSINSLOT 3300
+    r0: CLUSTER COUNTKEYSINSLOT 3300
+    p1: CLUSTER COUNTKEYSINSLOT 3300
+    p1: CLUSTER GETKEYSINSLOT 3300 10
+    p1: CLUSTER GETKEYSINSLOT 7365 10
+    r1: CLUSTER GETKEYSINSLOT 7365 10
+    p0: ROLE
+    r0: ROLE
+    r2: ROLE
+    p0: INFO replication
+    r0: INFO replication
+    p0: INFO cluster
+    r0: INFO cluster
+    p0: SET b 2
+    p0: WAIT 1 0
+    p0.w: SET b 2
+    p0.w> WAIT 2 200
+    ! PASS 200
+    p0.w<
+
+    # in RESP3
+    p0: HELLO 3
+    r0: HELLO 3
+    ~ p0: CLUSTER NODES
+    p0: CLUSTER SLOTS
+    ~ p0: CLUSTER SHARDS
+    p0: CLUSTER INFO
+    ~ p0: CLUSTER LINKS
+    r0: CLUSTER REPLICAS {p1}
+    p0: ROLE
+
+    # in transactions and scripts
+    p0: MULTI
+    p0: CLUSTER MYID
+    p0: CLUSTER SLOTS
+    p0: CLUSTER KEYSLOT a
+    p0: EXEC
+"##;
+
+#[test]
+fn commands_that_change_a_cluster_refuse_what_redis_refuses() {
+    tell("refused", REFUSED);
+}
+
+const REFUSED: &str = r##"
+    p0: CLUSTER
+    p0: CLUSTER X
+    p0: CLUSTER INFO x
+    p0: CLUSTER NODES x
+    p0: CLUSTER MYID x
+    p0: CLUSTER SLOTS x
+    p0: CLUSTER SHARDS x
+    p0: CLUSTER LINKS x
+    p0: CLUSTER KEYSLOT
+    p0: CLUSTER COUNTKEYSINSLOT x
+    p0: CLUSTER COUNTKEYSINSLOT 16384
+    p0: CLUSTER GETKEYSINSLOT 1
+    p0: CLUSTER GETKEYSINSLOT 1 -1
+    p0: CLUSTER GETKEYSINSLOT 1 x
+
+    p0: CLUSTER ADDSLOTS
+    p0: CLUSTER ADDSLOTS x
+    p0: CLUSTER ADDSLOTS -1
+    p0: CLUSTER ADDSLOTS 16384
+    p0: CLUSTER ADDSLOTS 1
+    p0: CLUSTER ADDSLOTS 7365
+    p0: CLUSTER ADDSLOTS 1 x
+    p0: CLUSTER ADDSLOTSRANGE
+    p0: CLUSTER ADDSLOTSRANGE 1
+    p0: CLUSTER ADDSLOTSRANGE 1 2 3
+    p0: CLUSTER ADDSLOTSRANGE 2 1
+    p0: CLUSTER ADDSLOTSRANGE 1 2
+    p0: CLUSTER ADDSLOTSRANGE 1 x
+    p0: CLUSTER ADDSLOTSRANGE 1 16384
+    p0: CLUSTER DELSLOTS
+    p0: CLUSTER DELSLOTS x
+    p0: CLUSTER DELSLOTS 16384
+    p0: CLUSTER DELSLOTS 1 1
+    p0: CLUSTER DELSLOTSRANGE 1
+    p0: CLUSTER DELSLOTSRANGE 2 1
+    p0: CLUSTER DELSLOTSRANGE 1 2 2 3
+    p0: CLUSTER DELSLOTSRANGE 1 x
+    p0: CLUSTER DELSLOTS 1
+    p0: CLUSTER DELSLOTS 1
+    p0: CLUSTER ADDSLOTS 1 1
+    p0: CLUSTER ADDSLOTSRANGE 1 1 1 1
+    p0: CLUSTER ADDSLOTS 1
+    p0: CLUSTER DELSLOTSRANGE 1 2
+    p0: CLUSTER DELSLOTSRANGE 1 3
+    p0: CLUSTER ADDSLOTSRANGE 1 2
+    p0: SET f 1
+    p0: CLUSTER FLUSHSLOTS
+    p0: DEL f
+    p0: CLUSTER FLUSHSLOTS x
+
+    p0: CLUSTER SETSLOT
+    p0: CLUSTER SETSLOT 1
+    p0: CLUSTER SETSLOT x STABLE
+    p0: CLUSTER SETSLOT 16384 STABLE
+    p0: CLUSTER SETSLOT 1 X
+    p0: CLUSTER SETSLOT 1 STABLE x
+    p0: CLUSTER SETSLOT 1 STABLE
+    p0: CLUSTER SETSLOT 1 MIGRATING
+    p0: CLUSTER SETSLOT 1 MIGRATING x
+    p0: CLUSTER SETSLOT 1 MIGRATING {r1}
+    p0: CLUSTER SETSLOT 1 MIGRATING {p0}
+    p0: CLUSTER SETSLOT 1 STABLE
+    p0: CLUSTER SETSLOT 7365 MIGRATING {p1}
+    p0: CLUSTER SETSLOT 1 IMPORTING {p1}
+    p0: CLUSTER SETSLOT 7365 IMPORTING x
+    p0: CLUSTER SETSLOT 7365 IMPORTING {r1}
+    p0: CLUSTER SETSLOT 7365 IMPORTING {p0}
+    p0: CLUSTER SETSLOT 7365 STABLE
+    p0: CLUSTER SETSLOT 1 NODE
+    p0: CLUSTER SETSLOT 1 NODE x
+    p0: CLUSTER SETSLOT 1 NODE {r1}
+    p0: CLUSTER SETSLOT 1 NODE {p0}
+    r0: CLUSTER SETSLOT 1 NODE {p0}
+    r0: CLUSTER SETSLOT 1 STABLE
+    r0: CLUSTER SETSLOT 1 MIGRATING {p1}
+    r0: CLUSTER ADDSLOTS 1
+    r0: CLUSTER DELSLOTS 1 1
+
+    p0: CLUSTER MEET
+    p0: CLUSTER MEET 127.0.0.1
+    p0: CLUSTER MEET 127.0.0.1 x
+    p0: CLUSTER MEET 127.0.0.1 0
+    p0: CLUSTER MEET 127.0.0.1 70000
+    p0: CLUSTER MEET 127.0.0.1 -1
+    p0: CLUSTER MEET nohost 7000
+    p0: CLUSTER MEET 127.0.0.1 7000 x
+    p0: CLUSTER MEET 127.0.0.1 7000 70000
+    p0: CLUSTER MEET 127.0.0.1 7000 7001 x
+    p0: CLUSTER FORGET
+    p0: CLUSTER FORGET x
+    p0: CLUSTER FORGET {p0}
+    r0: CLUSTER FORGET {p0}
+    p0: CLUSTER REPLICATE
+    p0: CLUSTER REPLICATE x
+    p0: CLUSTER REPLICATE {p0}
+    p0: CLUSTER REPLICATE {r1}
+    p0: CLUSTER REPLICATE {p1}
+    r0: CLUSTER REPLICATE {r0}
+    r0: CLUSTER REPLICATE {r1}
+    p0: CLUSTER FAILOVER
+    p0: CLUSTER FAILOVER FORCE
+    r0: CLUSTER FAILOVER X
+    r0: CLUSTER FAILOVER FORCE x
+    p0: CLUSTER RESET X
+    p0: CLUSTER RESET SOFT x
+    p0: SET b 1
+    p0: CLUSTER RESET
+    p0: CLUSTER RESET HARD
+    p0: CLUSTER REPLICATE {p1}
+    p0: DEL b
+    p0: CLUSTER SET-CONFIG-EPOCH
+    p0: CLUSTER SET-CONFIG-EPOCH x
+    p0: CLUSTER SET-CONFIG-EPOCH -1
+    p0: CLUSTER SET-CONFIG-EPOCH 9
+    r0: CLUSTER SET-CONFIG-EPOCH 9
+    p0: CLUSTER BUMPEPOCH x
+    p0: CLUSTER SAVECONFIG x
+    p0: CLUSTER SAVECONFIG
+    p0: REPLICAOF 127.0.0.1 {port p1}
+    p0: REPLICAOF NO ONE
+    p0: SLAVEOF NO ONE
+    p0: FAILOVER
+    r0: FAILOVER
+    r0: REPLICAOF NO ONE
+    p0: CONFIG SET cluster-enabled no
+    p0: CONFIG GET cluster-node-timeout
+    p0: CONFIG GET cluster-require-full-coverage
+    p0: CONFIG GET cluster-allow-reads-when-down
+    p0: DEBUG NOSUCH
+    ~ p0: CLUSTER NODES
+"##;
+
+#[test]
+fn epochs_grow_as_in_redis() {
+    tell("epochs", EPOCHS);
+}
+
+const EPOCHS: &str = r##"
+    p2: CLUSTER BUMPEPOCH
+    p2: CLUSTER BUMPEPOCH
+    ! AGREE
+    p0: CLUSTER BUMPEPOCH
+    ! AGREE
+    p2: CLUSTER BUMPEPOCH
+    ! AGREE
+    p1: CLUSTER INFO
+    p2: CLUSTER INFO
+    r0: CLUSTER INFO
+    ~ p1: CLUSTER NODES
+    r1: CLUSTER BUMPEPOCH
+    r1: CLUSTER FAILOVER TAKEOVER
+    ! AGREE
+    ~ p0: CLUSTER NODES
+    p0: CLUSTER INFO
+    p1: ROLE
+    p1: CLUSTER SLOTS
+"##;
+
+#[test]
+fn nodes_leave_and_join() {
+    tell("members", MEMBERS);
+}
+
+const MEMBERS: &str = r##"
+    # a replica changes its primary
+    r2: CLUSTER REPLICATE {p1}
+    ! AGREE
+    p0: CLUSTER SLOTS
+    ~ p0: CLUSTER SHARDS
+    ~ p2: CLUSTER NODES
+    p0: CLUSTER REPLICAS {p2}
+    ~ p0: CLUSTER REPLICAS {p1}
+    p2: ROLE
+    r2: READONLY
+    p1: SET c 1
+    ! CAUGHT-UP
+    r2: GET c
+    r2: GET a
+    r2: CLUSTER REPLICATE {p2}
+    ! AGREE
+    ! CAUGHT-UP
+    p0: CLUSTER SLOTS
+
+    # a replica that is reset knows nobody, and is a primary
+    r0: CLUSTER RESET
+    r0: ROLE
+    r0: CLUSTER SLOTS
+    r0: GET b
+    r0: SET b 1
+    r0: DBSIZE
+    p0: CLUSTER FORGET {r0}
+    p1: CLUSTER FORGET {r0}
+    p2: CLUSTER FORGET {r0}
+    r1: CLUSTER FORGET {r0}
+    r2: CLUSTER FORGET {r0}
+    p0: CLUSTER SLOTS
+    ~ p0: CLUSTER NODES
+    p0: CLUSTER INFO
+    p0: CLUSTER REPLICAS {p0}
+    p0: CLUSTER FORGET {r0}
+    r0: CLUSTER RESET HARD
+    r0: CLUSTER NODES
+    r0: CLUSTER INFO
+    r0: CLUSTER SET-CONFIG-EPOCH 0
+    r0: CLUSTER SET-CONFIG-EPOCH 20
+    r0: CLUSTER SET-CONFIG-EPOCH 21
+    r0: CLUSTER INFO
+    r0: CLUSTER BUMPEPOCH
+    r0: CLUSTER ADDSLOTS 1 2
+    r0: CLUSTER NODES
+    r0: CLUSTER SLOTS
+    r0: CLUSTER FLUSHSLOTS
+    r0: CLUSTER SLOTS
+
+    # it joins again
+    r0: CLUSTER MEET 127.0.0.1 {port p0} {bus p0}
+    ! AGREE
+    ~ p2: CLUSTER NODES
+    r0: CLUSTER REPLICATE {p0}
+    ! AGREE
+    ! CAUGHT-UP
+    p0: CLUSTER INFO
+    r0: ROLE
+"##;
+
+#[test]
+fn copies_and_other_databases_are_as_in_redis() {
+    tell("databases", DATABASES);
+}
+
+const DATABASES: &str = r##"
+    p0: SET b 1
+    p0: COPY b {b}1
+    p0: COPY b {b}2 DB 0
+    p0: COPY b b
+    p0: MOVE b 0
+    p0: MOVE b 1
+    p0: SELECT 0
+    p0: SELECT 1
+    p0: SWAPDB 0 0
+    p0: FLUSHDB
+    p0: DBSIZE
+    p0: CONFIG GET databases
+    r0: SELECT 0
+    r0: SELECT 1
+    r0: FLUSHDB
+    r0: FLUSHALL
+"##;
