@@ -179,7 +179,7 @@ pub use app::{Console, main as run_binary};
 #[doc(hidden)]
 pub use memory::global::Jemalloc;
 pub use net::builder::Builder;
-pub use net::embedded_cluster::{TestCluster, TestNode};
+pub use net::embedded_topology::{TestNode, TestTopology};
 pub use net::inspect::{CommandError, LoggedCall};
 pub use net::server::Server;
 pub use test_mode::Fault;

@@ -21,7 +21,7 @@ def text(value):
 
 def create(control, name, *options):
     nodes = control.execute_command("TEST.CLUSTER", "CREATE", name, *options)
-    return [{text(node[at]): node[at + 1] for at in range(0, len(node), 2)} for node in nodes]
+    return [{text(field): value for field, value in node.items()} for node in nodes]
 
 
 def show(what, times):
@@ -36,7 +36,7 @@ def main(binary):
     )
     try:
         port = json.loads(process.stdout.readline())["port"]
-        control = redis.Redis(port=port)
+        control = redis.Redis(port=port, protocol=3)
         made = []
         for number in range(100):
             begun = time.perf_counter()

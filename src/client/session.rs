@@ -58,6 +58,8 @@ pub struct Session {
     pub(crate) freshness: Option<Box<Freshness>>,
     /// Fault to apply to the reply of the present request; boxed, because only tests inject faults.
     pub(crate) tampering: Option<Box<FaultKind>>,
+    /// True if the present request is dispatched again after a fault has changed the data, which happens to it once.
+    pub(crate) was_struck: bool,
     /// Set by a command inside EXEC after which another batch begins, see `Call::end_batch`.
     pub batch_is_over: bool,
 }
@@ -65,8 +67,16 @@ pub struct Session {
 /// A reply that a fault holds back.
 pub(crate) struct DelayedReply {
     pub(crate) reply: Output,
-    /// Delay in real time.
-    pub(crate) time: Duration,
+    pub(crate) until: DelayedUntil,
+}
+
+/// The time at which a reply is sent that a fault holds back.
+#[derive(Clone, Copy)]
+pub(crate) enum DelayedUntil {
+    /// When so much real time has passed.
+    Later(Duration),
+    /// When the clock was moved by so much.
+    Advanced(Duration),
 }
 
 /// The commands queued between MULTI and EXEC.
@@ -186,12 +196,17 @@ impl Client {
     fn tamper(&mut self, fault: FaultKind, out: &mut Output, mark: Mark) -> Option<Box<DelayedReply>> {
         let mut reply = out.split_off(mark);
         match fault {
-            FaultKind::Delay(time) => return Some(Box::new(DelayedReply { reply, time })),
+            FaultKind::Delay(time) => {
+                return Some(Box::new(DelayedReply { reply, until: DelayedUntil::Later(time) }));
+            }
+            FaultKind::Advance(time) => {
+                return Some(Box::new(DelayedReply { reply, until: DelayedUntil::Advanced(time) }));
+            }
             FaultKind::Partial(len) => {
                 reply.truncate(len);
                 out.append(reply);
             }
-            FaultKind::LoseReply | FaultKind::Drop | FaultKind::Error(_) => {}
+            _ => {}
         }
         self.cut_off();
         None

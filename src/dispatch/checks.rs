@@ -32,6 +32,7 @@ use crate::spec::{
     MAY_REPLICATE, NO_ASYNC_LOADING, NO_AUTH, NO_ENGINE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, ONLY_SENTINEL,
     READ, SKIP_MONITOR, STALE, WRITE,
 };
+use crate::test_mode::FaultCaller;
 use crate::text::Dialect;
 
 /// Check for one reason of rejection.
@@ -412,14 +413,13 @@ fn pause(call: &Admission<'_>) -> Option<Obstacle> {
 }
 
 /// Injects a fault. A fault counts the calls that would be executed; it is injected into EXEC, not into the calls of
-/// its transaction.
+/// its transaction unless it says so.
 fn fault(call: &Admission<'_>) -> Option<Obstacle> {
     let test_mode = call.namespace.test_mode.as_deref()?;
-    if call.is_in_transaction() && !call.command.is(EXECUTES_QUEUE) && !call.has(NO_QUEUE) {
-        return None;
-    }
+    let is_queueing = call.is_in_transaction() && !call.command.is(EXECUTES_QUEUE) && !call.has(NO_QUEUE);
     let name = call.caller.info.names().name;
-    test_mode.faults.lock().fault_of(call.command, call.request, &name).map(Obstacle::Injected)
+    let caller = FaultCaller { name: &name, is_queueing };
+    test_mode.faults.lock().fault_of(call.command, call.request, caller).map(Obstacle::Injected)
 }
 
 fn permission_at_exec(call: &Admission<'_>) -> Option<Obstacle> {

@@ -8,7 +8,7 @@ use crate::dispatch::interrupted::log_restored;
 use crate::dispatch::replay::replay_in;
 #[cfg(feature = "lua")]
 use crate::dispatch::texts::library_error;
-use crate::dispatch::texts::{libraries, scripts, set_libraries};
+use crate::dispatch::texts::{forget_scripts, libraries, scripts, set_libraries};
 use crate::dispatch::{Call, Env, Handlers};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -124,7 +124,9 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
         }
     }
     call.caller.closing = true;
-    undo(call, test_mode, lost)
+    undo(call, test_mode, lost)?;
+    forget_scripts(namespace); // a promoted replica has none
+    Ok(())
 }
 
 /// Undoes the last `lost` writes of a namespace; its clients stay.
@@ -132,8 +134,15 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
 /// # Errors
 /// An error when fewer writes are remembered.
 pub(crate) fn lose_writes(namespace: &Namespace, handlers: &'static Handlers, lost: usize) -> Result<()> {
+    lose_writes_in(&mut HostCall::begin(namespace, handlers), namespace, lost)
+}
+
+/// Undoes the last `lost` writes of a namespace whose store is locked; its clients stay.
+///
+/// # Errors
+/// An error when fewer writes are remembered.
+pub(super) fn lose_writes_in(host: &mut HostCall<'_>, namespace: &Namespace, lost: usize) -> Result<()> {
     let Some(test_mode) = namespace.test_mode.as_deref() else { return Ok(()) };
-    let mut host = HostCall::begin(namespace, handlers);
     let result = host.with(&[b"TEST.FAILOVER"], |call| {
         check_remembered(call, test_mode, lost)?;
         namespace.clients.unblock_keys();

@@ -1,4 +1,4 @@
-//! Calls that a test's topology makes in a namespace, with the whole store locked: they are admitted by nobody and belong to no
+//! Calls that a test's topology or a fault makes in a namespace, with the whole store locked: they are admitted by nobody and belong to no
 //! client, but their effects are logged as those of any call.
 
 use crate::client::caller::Caller;
@@ -25,9 +25,23 @@ pub(crate) struct HostCall<'n> {
 impl<'n> HostCall<'n> {
     /// Locks the whole store of a namespace.
     pub(crate) fn begin(namespace: &'n Namespace, handlers: &'static Handlers) -> Self {
-        let guard = Some(namespace.store.exclusive().into());
+        HostCall::over(namespace, handlers, namespace.store.exclusive().into())
+    }
+
+    /// Locks the whole store of a namespace, unless a busy script holds it.
+    pub(crate) fn try_begin(namespace: &'n Namespace, handlers: &'static Handlers) -> Option<Self> {
+        Some(HostCall::over(namespace, handlers, namespace.store.try_exclusive()?.into()))
+    }
+
+    fn over(namespace: &'n Namespace, handlers: &'static Handlers, guard: GateGuard<'n>) -> Self {
+        let guard = Some(guard);
         let info = namespace.clients.unlisted(namespace.clock.now());
         HostCall { namespace, handlers, caller: Caller::new(info, &namespace.acl), guard }
+    }
+
+    /// Makes the following calls in a database.
+    pub(crate) fn select(&mut self, db: usize) {
+        self.caller.db = db;
     }
 
     /// Executes a command; returns its reply in RESP2.
@@ -51,7 +65,7 @@ impl<'n> HostCall<'n> {
         let cx = Cx::new(namespace.clock.now(), Origin::HOST);
         let guard = guard.as_mut()?;
         Env::with_present(namespace, handlers, caller.info.id, |env| {
-            let view = guard.view(0, &hashes, cx);
+            let view = guard.view(caller.db, &hashes, cx);
             let mode = CallMode::Nested { session: None };
             let mut call = Call::new(env, caller, view, (command, request, &hashes), mode, &mut out);
             let result = act(&mut call);

@@ -30,6 +30,15 @@ pub(super) fn scripts(_: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
     Arc::default()
 }
 
+/// Forgets all scripts, not the libraries of functions.
+#[cfg(feature = "lua")]
+pub(super) fn forget_scripts(namespace: &Namespace) {
+    namespace.scripts.engines().flush_scripts();
+}
+
+#[cfg(not(feature = "lua"))]
+pub(super) fn forget_scripts(_: &Namespace) {}
+
 #[cfg(feature = "lua")]
 pub(super) fn library_error(text: Vec<u8>) -> Error {
     Error::other(String::from_utf8_lossy(&text).into_owned())

@@ -27,11 +27,11 @@ use tracing::debug;
 use crate::client::backlog::SHARE_MIN;
 use crate::client::caller::Caller;
 use crate::client::registry::{Blocked, Blocking, Unblocked};
-use crate::client::session::{Client, DelayedReply, Replies};
+use crate::client::session::{Client, DelayedReply, DelayedUntil, Replies};
 use crate::config::Config;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::serve::serve_due;
-use crate::dispatch::{Continuation, Env, Next, Wait};
+use crate::dispatch::{Continuation, Env, Next, TimeTravel, Wait};
 use crate::namespace::Namespace;
 use crate::net::buffers::{BufferPool, ConnBuffers};
 use crate::net::held::HeldOutput;
@@ -403,9 +403,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Wait::Work(work) => self.meanwhile(work).await.map(|is_here| is_here.then_some(Unblocked::InTime)),
                 Wait::Commit(work) => self.await_commit(work).await.map(|is_here| is_here.then_some(Unblocked::InTime)),
                 Wait::TimeTravel(travel) => {
-                    let (namespace, handlers) = (self.namespace.clone(), self.pool.handlers);
-                    let travel = time_travel::travel(&namespace, handlers, travel);
-                    self.meanwhile(travel).await.map(|is_here| is_here.then_some(Unblocked::InTime))
+                    self.travel(travel).await.map(|is_here| is_here.then_some(Unblocked::InTime))
                 }
                 Wait::Replica(replica) => {
                     self.make_replica(replica).await;
@@ -464,7 +462,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// is still connected.
     async fn send_later(&mut self, delayed: DelayedReply) -> io::Result<bool> {
         self.is_reply_due = true;
-        let is_here = self.meanwhile(tokio::time::sleep(delayed.time)).await;
+        let is_here = match delayed.until {
+            DelayedUntil::Later(time) => self.meanwhile(tokio::time::sleep(time)).await,
+            DelayedUntil::Advanced(time) => self.travel(TimeTravel::By(time)).await,
+        };
         self.is_reply_due = false;
         if !is_here? {
             self.client.cut_off(); // a reply that was not sent yet is lost, and what would follow it
@@ -474,6 +475,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         output.append(delayed.reply);
         self.client.take_pushes(output);
         Ok(true)
+    }
+
+    /// Moves, stops or starts the clock for the client's command; returns whether the client is still connected.
+    async fn travel(&mut self, travel: TimeTravel) -> io::Result<bool> {
+        let (namespace, handlers) = (self.namespace.clone(), self.pool.handlers);
+        self.meanwhile(time_travel::travel(&namespace, handlers, travel)).await
     }
 
     /// Undoes what a command has left in the store, after a disconnect; returns whether that was possible.

@@ -4,7 +4,7 @@ mod accept;
 pub(crate) mod buffers;
 pub(crate) mod builder;
 pub(crate) mod connection;
-pub(crate) mod embedded_cluster;
+pub(crate) mod embedded_topology;
 #[cfg(not(feature = "etcd"))]
 #[path = "engine_disabled.rs"]
 mod engine;

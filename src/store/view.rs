@@ -273,6 +273,22 @@ impl<'a> View<'a> {
         self.peek(key).map(Entry::deadline)
     }
 
+    /// Lets a key expire now, if it has a TTL; returns true if it had one.
+    pub(crate) fn expire_now(&mut self, key: Key<'_>) -> bool {
+        let has_deadline = self.deadline(key).flatten().is_some();
+        if has_deadline {
+            let (keys, cx) = self.keys(key);
+            keys.expire(key, cx);
+        }
+        has_deadline
+    }
+
+    /// Evicts a key, whatever the policy; returns true if there was one.
+    pub(crate) fn evict_now(&mut self, key: Key<'_>) -> bool {
+        let View { access, cx, .. } = self;
+        access.shard(key).evict(key, None, cx)
+    }
+
     /// Returns the memory of a key, including its share of the hash table.
     pub(crate) fn memory(&mut self, key: Key<'_>) -> Option<usize> {
         let (keys, cx) = self.keys(key);

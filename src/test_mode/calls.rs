@@ -20,11 +20,17 @@ pub(crate) struct ReceivedCall {
     pub(crate) args: Vec<Box<[u8]>>,
     /// Kind of the injected fault, if any.
     pub(crate) fault: Option<&'static str>,
+    /// True if it was refused before faults were tried.
+    pub(crate) is_refused: bool,
+    /// The keys among its arguments that existed, and whether each had a TTL.
+    pub(crate) keys: Vec<(Box<[u8]>, bool)>,
+    /// The end of the log of changes when it arrived.
+    pub(crate) offset: u64,
 }
 
 impl ReceivedCall {
     fn bytes(&self) -> usize {
-        self.args.iter().map(|arg| arg.len()).sum()
+        self.args.iter().chain(self.keys.iter().map(|(key, _)| key)).map(|text| text.len()).sum()
     }
 }
 

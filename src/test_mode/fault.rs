@@ -5,8 +5,11 @@ use std::time::Duration;
 /// A fault: an effect on calls of a command. [`Server::inject`](crate::Server::inject) injects it.
 ///
 /// A fault needs one effect: [`error`](Fault::error), [`delay`](Fault::delay), [`drop`](Fault::drop),
-/// [`lose_reply`](Fault::lose_reply) or [`partial`](Fault::partial); if several are given, the last one counts. All
-/// other methods limit the calls into which it is injected. Inside `EXEC` and scripts only the outer call is matched.
+/// [`drop_all`](Fault::drop_all), [`lose_reply`](Fault::lose_reply), [`partial`](Fault::partial),
+/// [`advance`](Fault::advance), [`expire`](Fault::expire), [`evict`](Fault::evict), [`no_script`](Fault::no_script) or
+/// [`fail_over`](Fault::fail_over); if several are given, the last one counts. All other methods limit the calls into which it
+/// is injected. Inside `EXEC` and scripts only the outer call is matched; calls that `MULTI` queues, with
+/// [`queued`](Fault::queued).
 ///
 /// ```
 /// # use std::time::Duration;
@@ -25,6 +28,8 @@ pub struct Fault {
     pub(crate) key: Option<Vec<u8>>,
     /// Name that the client must have.
     pub(crate) client: Option<Vec<u8>>,
+    /// True if calls are matched that are queued in a transaction, too.
+    pub(crate) is_queued: bool,
     /// Effect of the fault.
     pub(crate) kind: Option<FaultKind>,
     /// Number of matching calls that it lets pass first.
@@ -50,6 +55,18 @@ pub(crate) enum FaultKind {
     LoseReply,
     /// Closes the connection after this number of bytes of the reply.
     Partial(usize),
+    /// Closes all connections before the call is executed.
+    DropAll,
+    /// Moves the clock by this time after the call is executed, before the reply.
+    Advance(Duration),
+    /// Lets a key that has a TTL expire before the call is executed.
+    Expire(Vec<u8>),
+    /// Evicts a key before the call is executed.
+    Evict(Vec<u8>),
+    /// Forgets scripts before the call is executed, functions if it calls one.
+    NoScript,
+    /// Forgets the last write, and closes all connections, before the call is executed.
+    Failover,
 }
 
 impl FaultKind {
@@ -61,16 +78,35 @@ impl FaultKind {
             FaultKind::Drop => "DROP",
             FaultKind::LoseReply => "LOSEREPLY",
             FaultKind::Partial(_) => "PARTIAL",
+            FaultKind::DropAll => "DROPALL",
+            FaultKind::Advance(_) => "ADVANCE",
+            FaultKind::Expire(_) => "EXPIRE",
+            FaultKind::Evict(_) => "EVICT",
+            FaultKind::NoScript => "NOSCRIPT",
+            FaultKind::Failover => "FAILOVER",
         }
+    }
+
+    /// Returns true if the call is executed, and the fault strikes the reply.
+    pub(crate) fn is_of_reply(&self) -> bool {
+        matches!(self, FaultKind::Delay(_) | FaultKind::LoseReply | FaultKind::Partial(_) | FaultKind::Advance(_))
+    }
+
+    /// Returns true if the call is executed after the fault has changed the data or the scripts.
+    pub(crate) fn is_of_data(&self) -> bool {
+        matches!(self, FaultKind::Expire(_) | FaultKind::Evict(_) | FaultKind::NoScript)
     }
 
     /// Returns the effect in the syntax of TEST.FAULT ADD.
     pub(crate) fn text(&self) -> Vec<u8> {
         let value = match self {
             FaultKind::Error(text) => text.clone(),
-            FaultKind::Delay(time) => time.as_millis().to_string().into_bytes(),
+            FaultKind::Delay(time) | FaultKind::Advance(time) => time.as_millis().to_string().into_bytes(),
             FaultKind::Partial(bytes) => bytes.to_string().into_bytes(),
-            FaultKind::Drop | FaultKind::LoseReply => return self.name().into(),
+            FaultKind::Expire(key) | FaultKind::Evict(key) => key.clone(),
+            FaultKind::Drop | FaultKind::LoseReply | FaultKind::DropAll | FaultKind::NoScript | FaultKind::Failover => {
+                return self.name().into();
+            }
         };
         [self.name().as_bytes(), b" ", &value].concat()
     }
@@ -91,6 +127,7 @@ impl Fault {
             command: command.as_ref().to_vec(),
             key: None,
             client: None,
+            is_queued: false,
             kind: None,
             after: 0,
             prob: 1.0,
@@ -135,6 +172,43 @@ impl Fault {
         self.with(FaultKind::Partial(bytes))
     }
 
+    /// Closes every connection of the instance before the call is executed, except those named `keylatch-control`.
+    pub fn drop_all(self) -> Self {
+        self.with(FaultKind::DropAll)
+    }
+
+    /// Executes the call, moves the clock forward, and replies when everything that is due by then has happened: a late reply
+    /// without real waiting.
+    pub fn advance(self, time: Duration) -> Self {
+        self.with(FaultKind::Advance(time))
+    }
+
+    /// Lets this key expire before the call is executed, if it has a TTL; the clock does not move.
+    pub fn expire(self, key: impl AsRef<[u8]>) -> Self {
+        self.with(FaultKind::Expire(key.as_ref().to_vec()))
+    }
+
+    /// Evicts this key before the call is executed.
+    pub fn evict(self, key: impl AsRef<[u8]>) -> Self {
+        self.with(FaultKind::Evict(key.as_ref().to_vec()))
+    }
+
+    /// Forgets all scripts before the call is executed; before a call of a function (`FCALL`) all functions instead.
+    pub fn no_script(self) -> Self {
+        self.with(FaultKind::NoScript)
+    }
+
+    /// Forgets the last write and all scripts, and closes every connection, except those named `keylatch-control`, before the
+    /// call is executed: a failover to a replica that lacks one write.
+    pub fn fail_over(self) -> Self {
+        self.with(FaultKind::Failover)
+    }
+
+    /// Matches calls that are queued in a transaction, too, at the time when they are queued.
+    pub fn queued(self) -> Self {
+        Fault { is_queued: true, ..self }
+    }
+
     /// Makes the fault fire at each matching call with this probability, from 0 to 1.
     pub fn probability(self, probability: f64) -> Self {
         Fault { prob: probability, ..self }
@@ -159,7 +233,7 @@ impl Fault {
     /// Returns whether the fault is possible for a link: it delays or cuts the link, always.
     pub(crate) fn is_for_link(&self) -> bool {
         let is_limited = self.key.is_some() || self.client.is_some() || self.seed.is_some() || self.times.is_some();
-        let is_certain = self.after == 0 && self.prob == 1.0 && !is_limited;
+        let is_certain = self.after == 0 && self.prob == 1.0 && !is_limited && !self.is_queued;
         is_certain && matches!(self.kind, None | Some(FaultKind::Delay(_) | FaultKind::Drop))
     }
 

@@ -12,6 +12,8 @@ use crate::test_mode::fault::{Fault, FaultKind};
 
 /// Maximum time for which a fault delays a reply: a day.
 const DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum time by which a fault moves the clock.
+const ADVANCE_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 60 * 60);
 /// Maximum number of faults of a namespace.
 const FAULTS_MAX: usize = 10_000;
 
@@ -29,6 +31,8 @@ pub(crate) struct ActiveFault {
     pub(crate) key: Option<Pattern<Vec<u8>>>,
     /// Name that the client must have.
     pub(crate) client: Option<Vec<u8>>,
+    /// True if calls are matched that are queued in a transaction, too.
+    pub(crate) is_queued: bool,
     /// Effect of the fault.
     pub(crate) kind: FaultKind,
     /// Number of matching calls that it still lets pass.
@@ -62,21 +66,24 @@ impl ActiveFault {
         if matches!(kind, FaultKind::Delay(time) if time > DELAY_MAX) {
             return Err(Error::other("DELAY must be at most a day"));
         }
+        if matches!(kind, FaultKind::Advance(time) if time > ADVANCE_MAX) {
+            return Err(Error::other("ADVANCE must be at most a hundred years"));
+        }
         if matches!(&kind, FaultKind::Error(text) if text.is_empty()) {
             return Err(Error::other("ERROR needs a text"));
         }
         if !(0.0..=1.0).contains(&fault.prob) {
             return Err(Error::other("PROB must be from 0 to 1"));
         }
-        let Fault { key, client, after, prob, times: left, .. } = fault;
+        let Fault { key, client, is_queued, after, prob, times: left, .. } = fault;
         let (key, seed) = (key.map(Pattern::new), fault.seed.unwrap_or(seed));
         let random = Random::new(seed);
-        Ok(ActiveFault { is_of_link, command, key, client, kind, after, prob, seed, left, fired: 0, random })
+        Ok(ActiveFault { is_of_link, command, key, client, is_queued, kind, after, prob, seed, left, fired: 0, random })
     }
 
     /// Returns whether the fault fires at a call, and counts it then.
-    fn fires(&mut self, command: &CommandSpec, request: Request<'_>, client: &str) -> bool {
-        if !self.matches(command, request, client) || self.left == Some(0) {
+    fn fires(&mut self, command: &CommandSpec, request: Request<'_>, caller: FaultCaller<'_>) -> bool {
+        if !self.matches(command, request, caller) || self.left == Some(0) {
             return false;
         }
         if self.after > 0 {
@@ -91,7 +98,7 @@ impl ActiveFault {
         true
     }
 
-    fn matches(&self, command: &CommandSpec, request: Request<'_>, client: &str) -> bool {
+    fn matches(&self, command: &CommandSpec, request: Request<'_>, caller: FaultCaller<'_>) -> bool {
         let is_command = match self.command {
             Some(wanted) => wanted.covers(command),
             None => !command.is(SPARED_BY_FAULTS),
@@ -102,9 +109,19 @@ impl ActiveFault {
         };
         is_command
             && !self.is_of_link
-            && self.client.as_ref().is_none_or(|name| name == client.as_bytes())
+            && (self.is_queued || !caller.is_queueing)
+            && self.client.as_ref().is_none_or(|name| name == caller.name.as_bytes())
             && self.key.as_ref().is_none_or(has_key)
     }
+}
+
+/// The state of a client on which it depends whether its call is matched.
+#[derive(Clone, Copy)]
+pub(crate) struct FaultCaller<'c> {
+    /// The name of the connection.
+    pub(crate) name: &'c str,
+    /// True if the call is queued in a transaction.
+    pub(crate) is_queueing: bool,
 }
 
 /// Faults in the order in which they were added.
@@ -155,10 +172,15 @@ impl Faults {
     }
 
     /// Returns the effect of the first fault that fires at a call.
-    pub(crate) fn fault_of(&mut self, command: &CommandSpec, request: Request<'_>, client: &str) -> Option<FaultKind> {
+    pub(crate) fn fault_of(
+        &mut self,
+        command: &CommandSpec,
+        request: Request<'_>,
+        caller: FaultCaller<'_>,
+    ) -> Option<FaultKind> {
         if self.list.is_empty() || command.command.group == Group::Test {
             return None;
         }
-        self.list.iter_mut().find_map(|(_, fault)| fault.fires(command, request, client).then(|| fault.kind.clone()))
+        self.list.iter_mut().find_map(|(_, fault)| fault.fires(command, request, caller).then(|| fault.kind.clone()))
     }
 }

@@ -411,3 +411,48 @@ fn keys_are_copied_over_tls_if_the_certificate_is_of_the_authority() {
     assert!(output.stdout.starts_with(b"Copied 1 key, "), "{output:?}");
     authority.connect(target.server.addr(), true).expect(&[("GET k", "$1 v")]);
 }
+
+/// Returns the ports in the reply to `TEST.CLUSTER CREATE` or `TEST.SENTINEL CREATE`.
+fn ports_of(made: &str) -> Vec<SocketAddr> {
+    let words: Vec<&str> = made.split(' ').collect();
+    let ports = words.windows(2).filter(|pair| pair[0] == "port");
+    ports.map(|pair| SocketAddr::from(([127, 0, 0, 1], pair[1][1..].parse().expect("a port")))).collect()
+}
+
+#[test]
+fn the_nodes_of_a_cluster_speak_tls_if_it_is_asked_for() {
+    let authority = Authority::new();
+    let server = authority.start("test-mode yes\ntls-auth-clients no");
+    let mut control = authority.connect(server.server.addr(), false);
+    let nodes = ports_of(&control.call("TEST.CLUSTER CREATE c PRIMARIES 2 REPLICAS 0 TLS"));
+    let mut first = authority.connect(nodes[0], false);
+    // The slot of `a` is one of the second half.
+    assert_eq!(first.call("SET a 1"), format!("-MOVED 15495 {}", nodes[1]));
+    assert_eq!(authority.connect(nodes[1], false).call("SET a 1"), "+OK");
+    let slots = first.call("CLUSTER SLOTS");
+    assert!(nodes.iter().all(|node| slots.contains(&format!(":{} ", node.port()))), "{slots}");
+    let mut plain = keep_silent(nodes[0]);
+    plain.write_all(b"PING\r\n").expect("the socket takes it");
+    let mut heard = Vec::new();
+    let _ = plain.read_to_end(&mut heard);
+    assert!(!heard.starts_with(b"+PONG"), "{heard:?}");
+    // Others beside it do not.
+    let plain = ports_of(&control.call("TEST.CLUSTER CREATE d PRIMARIES 1 REPLICAS 0"));
+    assert_eq!(Client::connect(plain[0]).call("PING"), "+PONG");
+}
+
+#[test]
+fn sentinels_and_their_master_speak_tls_if_it_is_asked_for() {
+    let authority = Authority::new();
+    let server = authority.start("test-mode yes\ntls-auth-clients no");
+    let mut control = authority.connect(server.server.addr(), false);
+    let nodes = ports_of(&control.call("TEST.SENTINEL CREATE s REPLICAS 1 TLS"));
+    let sentinel = nodes[2];
+    let address = |node: SocketAddr| format!("*2 $9 127.0.0.1 $5 {}", node.port());
+    let mut client = authority.connect(sentinel, false);
+    assert_eq!(client.call("SENTINEL GET-MASTER-ADDR-BY-NAME mymaster"), address(nodes[0]));
+    assert_eq!(control.call("TEST.SENTINEL FAILOVER s"), "+OK");
+    assert_eq!(client.call("SENTINEL GET-MASTER-ADDR-BY-NAME mymaster"), address(nodes[1]));
+    assert_eq!(authority.connect(nodes[1], false).call("SET k v"), "+OK");
+    assert!(authority.connect(nodes[0], false).call("SET k v").starts_with("-READONLY"));
+}

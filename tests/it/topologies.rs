@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpStream};
 
-use keylatch::Clock;
+use keylatch::{Clock, TestNode};
 
 use crate::harness::{Client, TestServer, wait_until};
 
@@ -574,4 +574,31 @@ fn a_program_makes_clusters_of_its_embedded_server() {
     drop(cluster);
     assert!(TcpStream::connect(addr).is_err());
     assert!(server.server().cluster(0, 1).is_err());
+}
+
+#[test]
+fn a_program_makes_sentinels_of_its_embedded_server() {
+    let server = TestServer::start_with(&[("test-mode", "yes")]);
+    let topology = server.server().sentinel(2, 3).expect("free ports");
+    let roles: Vec<&str> = topology.nodes().iter().map(|node| node.role).collect();
+    assert_eq!(roles, ["master", "replica", "replica", "sentinel", "sentinel", "sentinel"]);
+    assert_eq!(topology.urls().len(), 3);
+    let mut sentinel = Client::connect(topology.nodes()[3].addr);
+    let mut asked = || sentinel.call("SENTINEL GET-MASTER-ADDR-BY-NAME mymaster");
+    let shown =
+        |node: &TestNode| format!("*2 $9 127.0.0.1 ${} {}", node.addr.port().to_string().len(), node.addr.port());
+    let master = topology.master().expect("it is up");
+    assert_eq!(asked(), shown(&master));
+    assert_eq!(Client::connect(master.addr).call("SET k v"), "+OK");
+    topology.stop(master.number).expect("it is up");
+    assert_eq!(topology.master().map(|node| node.number), None);
+    server.advance_ms(30_000);
+    let successor = topology.master().expect("the sentinels agree");
+    assert_ne!(successor.number, master.number);
+    assert_eq!(asked(), shown(&successor));
+    assert_eq!(Client::connect(successor.addr).call("GET k"), "$1 v");
+    topology.failover_losing(if successor.number == 1 { 2 } else { 1 }, 0).expect("it is up");
+    assert_ne!(asked(), shown(&successor));
+    assert!(topology.migrate(0..=1, 2).is_err());
+    assert!(server.server().sentinel(2, 0).is_err());
 }

@@ -17,6 +17,25 @@ const key = "b"
 
 var slot = double.SlotRange{First: double.SlotOf(key), Last: double.SlotOf(key)}
 
+// secured is a server that has a certificate.
+func secured(t *testing.T) *double.Server {
+	t.Helper()
+	folder := t.TempDir()
+	file, certificate := filepath.Join(folder, "key.pem"), filepath.Join(folder, "certificate.pem")
+	words := strings.Fields("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost")
+	if err := exec.Command("openssl", append(words, "-keyout", file, "-out", certificate)...).Run(); err != nil {
+		t.Fatal(err)
+	}
+	server, err := double.Start(double.Options{Settings: map[string]string{
+		"tls-cert-file": certificate, "tls-key-file": file, "tls-auth-clients": "no",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	return server
+}
+
 // get reads the key at a node.
 func get(t *testing.T, cluster *double.Cluster, node int) any {
 	t.Helper()
@@ -135,7 +154,7 @@ func TestSlotsMoveAndStayInBetween(t *testing.T) {
 
 func TestNodesComeAndGo(t *testing.T) {
 	t.Parallel()
-	cluster := double.New(t).Cluster(double.ClusterName("mine"), double.Primaries(1), double.Replicas(0))
+	cluster := double.New(t).Cluster(double.Name("mine"), double.Primaries(1), double.Replicas(0))
 	replica, primary := cluster.AddReplica(0), cluster.Add()
 	if replica.Primary != 0 || replica.IsPrimary || !primary.IsPrimary || primary.Slots != nil {
 		t.Error(replica, primary)
@@ -175,20 +194,7 @@ func TestASuspendedNodeAnswersWhenItContinues(t *testing.T) {
 
 func TestNodesAskForAPasswordAndSpeakTLS(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	file, certificate := filepath.Join(folder, "key.pem"), filepath.Join(folder, "certificate.pem")
-	words := strings.Fields("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost")
-	if err := exec.Command("openssl", append(words, "-keyout", file, "-out", certificate)...).Run(); err != nil {
-		t.Fatal(err)
-	}
-	server, err := double.Start(double.Options{Settings: map[string]string{
-		"tls-cert-file": certificate, "tls-key-file": file, "tls-auth-clients": "no",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
-	keylatch := server.Instance(t)
+	keylatch := secured(t).Instance(t)
 	secure := keylatch.Cluster(double.TLS(), double.Login("app", "secret"))
 	if do(t, secure.Node(0), "ACL", "WHOAMI") != "app" || secure.Node(0).URL() != "rediss://app:secret@"+secure.Addrs()[0]+"/0" {
 		t.Error(secure.Node(0).URL())

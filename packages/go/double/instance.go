@@ -16,14 +16,18 @@ type Instance struct {
 	// User is the user name by which clients get into the instance, with Password.
 	User string
 
-	t        testing.TB
-	control  *connection
-	clusters int // made so far
+	t          testing.TB
+	control    *connection
+	topologies map[string]int // how many of a kind it has made
+}
+
+func newInstance(t testing.TB, user string, control *connection) *Instance {
+	return &Instance{User: user, t: t, control: control, topologies: map[string]int{}}
 }
 
 func instanceAt(t testing.TB, address, user string) *Instance {
 	t.Helper()
-	instance := &Instance{User: user, t: t, control: &connection{address: address, user: user, password: Password}}
+	instance := newInstance(t, user, &connection{address: address, user: user, password: Password})
 	t.Cleanup(instance.control.close)
 	instance.Now() // makes the instance, and fails where the server has no test mode
 	return instance

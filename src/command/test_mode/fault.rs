@@ -50,6 +50,7 @@ const ADD_ARGS: &[Arg] = &[
     string("command").about("The command; * is all but TEST.*, HELLO, AUTH, RESET and QUIT. LINK is no command, but the link to the primary, see TEST.INSTANCE."),
     string("key-pattern").token("KEY").optional().about("Only calls one of whose keys matches."),
     string("client-name").token("CLIENT").optional().about("Only calls of clients with this name, see CLIENT SETNAME."),
+    token("queued", "QUEUED").optional().about("Calls that are queued in a transaction, too, when they are queued."),
     one_of("kind", &[
         block("error", &[string("text").token("ERROR").about("Replies with this error instead of executing the call.")])
             .about("An error instead of the call."),
@@ -59,6 +60,15 @@ const ADD_ARGS: &[Arg] = &[
         token("losereply", "LOSEREPLY").about("Executes the call, and closes the connection instead of replying."),
         block("partial", &[integer("bytes").token("PARTIAL").about("Closes it after so many bytes of the reply.")])
             .about("A part of the reply."),
+        token("dropall", "DROPALL").about("Closes every connection of the instance before the call is executed, except those named keylatch-control."),
+        block("advance", &[integer("milliseconds").token("ADVANCE").about("Executes the call, moves the clock by so much, and then replies.")])
+            .about("A late reply without real waiting."),
+        block("expire", &[string("key").token("EXPIRE").about("This key, if it has a TTL, expires before the call is executed; the clock does not move.")])
+            .about("A key that expires a moment before."),
+        block("evict", &[string("key").token("EVICT").about("This key is evicted before the call is executed.")])
+            .about("A key that is evicted a moment before."),
+        token("noscript", "NOSCRIPT").about("Forgets all scripts, before FCALL all functions, before the call is executed."),
+        token("failover", "FAILOVER").about("Forgets the last write and all scripts, and closes every connection as DROPALL does, before the call is executed."),
     ])
     .about("What happens to the call."),
     string("probability").token("PROB").optional().about("The probability with which a matching call gets the fault, from 0 to 1; 1 without it."),
@@ -87,6 +97,8 @@ fn add(call: &mut Call<'_>) -> Result<()> {
             fault.key.replace(call.args.bytes()?.to_vec()).is_some()
         } else if is_word(word, "CLIENT") {
             fault.client.replace(call.args.bytes()?.to_vec()).is_some()
+        } else if is_word(word, "QUEUED") {
+            std::mem::replace(&mut fault.is_queued, true)
         } else if is_word(word, "PROB") {
             prob.replace(parse_double(call.args.bytes()?).unwrap_or(f64::NAN)).is_some()
         } else if is_word(word, "SEED") {
@@ -103,7 +115,7 @@ fn add(call: &mut Call<'_>) -> Result<()> {
         }
     }
     if fault.kind.is_none() {
-        return Err(Error::other("TEST.FAULT ADD needs ERROR, DELAY, DROP, LOSEREPLY or PARTIAL"));
+        return Err(Error::other("TEST.FAULT ADD needs an effect, such as ERROR, DELAY, DROP, LOSEREPLY or PARTIAL"));
     }
     (fault.prob, fault.after) = (prob.unwrap_or(fault.prob), after.unwrap_or(fault.after));
     let id = inject(call.namespace, fault)?;
@@ -166,6 +178,18 @@ fn read_kind(call: &mut Call<'_>, word: &[u8]) -> Result<Option<FaultKind>> {
         FaultKind::LoseReply
     } else if is_word(word, "PARTIAL") {
         FaultKind::Partial(usize::try_from(read_number(call)?).unwrap_or(usize::MAX))
+    } else if is_word(word, "DROPALL") {
+        FaultKind::DropAll
+    } else if is_word(word, "ADVANCE") {
+        FaultKind::Advance(Duration::from_millis(read_number(call)?))
+    } else if is_word(word, "EXPIRE") {
+        FaultKind::Expire(call.args.bytes()?.to_vec())
+    } else if is_word(word, "EVICT") {
+        FaultKind::Evict(call.args.bytes()?.to_vec())
+    } else if is_word(word, "NOSCRIPT") {
+        FaultKind::NoScript
+    } else if is_word(word, "FAILOVER") {
+        FaultKind::Failover
     } else {
         return Ok(None);
     }))
@@ -218,7 +242,7 @@ fn write(reply: &mut Reply<'_>, id: i64, fault: &ActiveFault) {
         Some(text) => reply.bulk(text),
         None => reply.null(),
     };
-    reply.map(10);
+    reply.map(11);
     reply.bulk(b"id");
     reply.int(id);
     reply.bulk(b"command");
@@ -243,4 +267,6 @@ fn write(reply: &mut Reply<'_>, id: i64, fault: &ActiveFault) {
     }
     reply.bulk(b"fired");
     int(reply, fault.fired);
+    reply.bulk(b"queued");
+    reply.int(i64::from(fault.is_queued));
 }

@@ -38,17 +38,23 @@ impl BatchRun<'_> {
         let before = out.mark();
         let (mut answered, mut locks) = (None, None);
         let was_asking = self.prepare_routing(client, command);
+        let was_struck = std::mem::take(&mut client.session.was_struck);
         let mut admitted = self.admit(client, request, command);
         if let Ok(command) = admitted {
             let is_queued = client.session.transaction.is_some() && command.flags & NO_QUEUE == 0;
             locks = self.locks_of_transaction(client, command, request);
             if !is_queued && !self.acquire_gate_for(command, request, locks.as_deref()) {
                 client.caller.is_short_of_memory = false;
+                client.session.was_struck = was_struck;
                 return Next::Again;
             }
-            admitted = self.admission(client, request, command).obstacle(&FAULTS).map_or(admitted, Err);
+            if !was_struck {
+                admitted = self.admission(client, request, command).obstacle(&FAULTS).map_or(admitted, Err);
+            }
         }
-        self.record_received(client, request, command, admitted.as_ref().err());
+        if !was_struck {
+            self.record_received(client, request, command, admitted.as_ref().err());
+        }
         let next = match apply_fault(client, command, admitted) {
             Ok(command) => {
                 client.caller.called = Some(command);
@@ -70,8 +76,11 @@ impl BatchRun<'_> {
                 client.caller.called = command;
                 Next::Retry
             }
-            Err(Obstacle::Injected(_)) => {
-                client.cut_off();
+            Err(Obstacle::Injected(kind)) => {
+                if command.is_some_and(|command| self.strike(client, command, &kind)) {
+                    client.caller.is_short_of_memory = false;
+                    return Next::Again;
+                }
                 Next::Done
             }
             Err(Obstacle::Refused(error, _)) => {

@@ -3,11 +3,18 @@
 use crate::client::session::Client;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::checks::Obstacle;
+use crate::dispatch::host::HostCall;
+use crate::dispatch::texts::forget_scripts;
 use crate::dispatch::{history, post_call};
 use crate::error::Error;
 use crate::resp::Request;
+use crate::spec::marks::RUNS_FUNCTION;
 use crate::spec::{CommandSpec, Group};
+use crate::store::Key;
 use crate::test_mode::{FaultKind, ReceivedCall};
+
+/// Name of the connections by which a test observes: no fault closes them together with others.
+const CONTROL_CLIENT: &str = "keylatch-control";
 
 impl BatchRun<'_> {
     /// Makes a checkpoint of the history. Does nothing while a busy script holds the gate; a later request does it
@@ -25,7 +32,7 @@ impl BatchRun<'_> {
     /// Adds a request to the journal of test mode, unless a pause holds it back: then it is executed, and recorded,
     /// later.
     pub(super) fn record_received(
-        &self,
+        &mut self,
         client: &Client,
         request: Request<'_>,
         command: Option<&'static CommandSpec>,
@@ -52,8 +59,81 @@ impl BatchRun<'_> {
             command,
             args: args.into_iter().map(Box::from).collect(),
             fault,
+            is_refused: matches!(obstacle, Some(Obstacle::Refused(..))),
+            keys: command.map(|command| self.existing_keys(client.caller.db, command, request)).unwrap_or_default(),
+            offset: self.env.namespace.log.end(),
         };
         test_mode.calls.lock().push(call, self.env.config.test_calls_max);
+    }
+}
+
+impl BatchRun<'_> {
+    /// Returns the keys of a request that exist, and whether each has a TTL; none while a busy script holds the gate.
+    fn existing_keys(&mut self, db: usize, command: &CommandSpec, request: Request<'_>) -> Vec<(Box<[u8]>, bool)> {
+        let store = &self.env.namespace.store;
+        let keys: Vec<_> = command.keys_of(request).map(|(at, _)| store.key(request.arg(at))).collect();
+        if keys.is_empty() {
+            return Vec::new();
+        }
+        let (cx, hashes) = (self.cx(), keys.iter().map(|key| key.hash).collect::<Vec<_>>());
+        let mut own = None;
+        let guard = self.guard.as_mut().unwrap_or_else(|| own.insert(store.hold(1)));
+        if guard.is_refused() {
+            return Vec::new();
+        }
+        let mut view = guard.view(db, &hashes, cx);
+        let found = |key: Key<'_>| Some((key.bytes.into(), view.deadline(key)?.is_some()));
+        keys.into_iter().filter_map(found).collect()
+    }
+
+    /// Does what a fault does before the call that it strikes; returns true if the call is executed afterwards. Data and
+    /// scripts stay while a busy script holds the gate: then the call is refused.
+    #[cold]
+    pub(super) fn strike(&mut self, client: &mut Client, command: &CommandSpec, kind: &FaultKind) -> bool {
+        self.release_gate(); // the gate is not reentrant
+        if kind.is_of_data() || *kind == FaultKind::Failover {
+            self.change_data(client.caller.db, command, kind);
+        }
+        if kind.is_of_data() {
+            client.session.was_struck = true;
+            return true;
+        }
+        if *kind != FaultKind::Drop {
+            self.cut_off_others(client);
+        }
+        client.cut_off();
+        false
+    }
+
+    fn change_data(&mut self, db: usize, command: &CommandSpec, kind: &FaultKind) {
+        let namespace = self.env.namespace;
+        let Some(mut host) = HostCall::try_begin(namespace, self.env.handlers) else { return };
+        host.select(db);
+        match kind {
+            FaultKind::Expire(key) => {
+                host.with(&[b"UNLINK", key], |call| call.args.key().is_ok_and(|key| call.view.expire_now(key)));
+            }
+            FaultKind::Evict(key) => {
+                host.with(&[b"UNLINK", key], |call| call.args.key().is_ok_and(|key| call.view.evict_now(key)));
+            }
+            FaultKind::NoScript if command.is(RUNS_FUNCTION) => _ = host.execute(&[b"FUNCTION", b"FLUSH"]),
+            FaultKind::NoScript => forget_scripts(namespace),
+            FaultKind::Failover => {
+                // If no write is remembered, none is lost.
+                let _ = history::lose_writes_in(&mut host, namespace, 1);
+                forget_scripts(namespace);
+            }
+            _ => {}
+        }
+        drop(host);
+        self.read_time();
+    }
+
+    /// Closes the connections of all other clients of the namespace, but those of the test itself.
+    fn cut_off_others(&self, client: &Client) {
+        let clients = &self.env.namespace.clients;
+        let others = clients.all().into_iter().filter(|other| other.id != client.caller.info.id);
+        others.filter(|other| &*other.names().name != CONTROL_CLIENT).for_each(|other| clients.kill(&other));
     }
 }
 
@@ -65,7 +145,7 @@ pub(super) fn apply_fault(
 ) -> Result<&'static CommandSpec, Obstacle> {
     match (admitted, command) {
         (Err(Obstacle::Injected(FaultKind::Error(line))), _) => Err(Error::Injected(line).into()),
-        (Err(Obstacle::Injected(kind)), Some(command)) if kind != FaultKind::Drop => {
+        (Err(Obstacle::Injected(kind)), Some(command)) if kind.is_of_reply() => {
             client.session.tampering = Some(Box::new(kind));
             Ok(command)
         }

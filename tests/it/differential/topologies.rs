@@ -51,6 +51,10 @@ const OTHERWISE: &str = "!= ";
 /// Time after which a reply is missing.
 const REPLY_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Number of plays in which the real deployment must once do what is recorded: its processes time each other, so on a busy
+/// machine another one of them may be the first.
+const REAL_PLAYS_MAX: usize = 3;
+
 /// Number of differences after which they are only counted.
 const SHOWN_MAX: usize = 30;
 
@@ -75,17 +79,20 @@ fn compare(kind: Kind, name: &str, text: &str) {
     let module = Path::new(Location::caller().file()).file_stem().expect("a file").to_owned();
     let file = root().join(FOLDER).join(module).join(format!("{name}.txt"));
     let recorded = fs::read_to_string(&file).unwrap_or_default();
-    let real = kind.start_real(text.contains("! CUT")).map(|real| Play::on(real, text));
-    if let Some(real) = &real {
-        let told = told(real);
-        if std::env::var_os("KEYLATCH_BLESS").is_some() {
-            fs::create_dir_all(file.parent().expect("a folder")).expect("a writable repository");
-            fs::write(&file, told).expect("a writable repository");
-        } else {
-            assert_recorded(&file, &recorded, &told);
-        }
-    } else {
+    let play_real = || kind.start_real(text.contains("! CUT")).map(|real| Play::on(real, text));
+    let mut real = play_real();
+    if real.is_none() {
         skipped::with_record_only("redis-server");
+    } else if std::env::var_os("KEYLATCH_BLESS").is_some() {
+        fs::create_dir_all(file.parent().expect("a folder")).expect("a writable repository");
+        fs::write(&file, real.as_deref().map(told).unwrap_or_default()).expect("a writable repository");
+    } else {
+        for _ in 1..REAL_PLAYS_MAX {
+            if real.as_deref().map(told).as_deref() != Some(&*recorded) {
+                real = play_real();
+            }
+        }
+        assert_recorded(&file, &recorded, &real.as_deref().map(told).unwrap_or_default());
     }
     let expected = real.unwrap_or_else(|| read(&file, &recorded, text));
     let simulated = Play::on(kind.start_simulated(), text);
@@ -281,9 +288,11 @@ impl Play {
             // It has followed another one, and may have asked for the opinion of the others before.
             messages.retain(|message| !message.contains("\"+odown\""));
         }
-        // How many sentinels have agreed depends on when the first has asked.
+        // How many sentinels have agreed depends on when the first has asked, and which one brings the news on who is first.
         for message in &mut messages {
-            *message = message.split(" #quorum").next().unwrap_or_default().to_owned();
+            message.truncate(message.find(" #quorum").unwrap_or(message.len()));
+            let news = "\"+config-update-from\"";
+            message.truncate(message.find(news).map_or(message.len(), |at| at + news.len()));
         }
         if is_unordered {
             messages.sort();

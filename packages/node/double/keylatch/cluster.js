@@ -1,11 +1,11 @@
-// A cluster of an instance: its nodes, each with a port of its own, and what happens to them.
+// A cluster of an instance: its slots, and what happens to them and to its nodes.
 'use strict';
 
 const { named, refuseOthers } = require('./options.js');
-const { ASYNC_DISPOSE } = require('./resp.js');
+const { Access, Topology, isUp, numberOf } = require('./topology.js');
 
 const SLOTS = 16384;
-const SIZES = { primaries: 'PRIMARIES', replicas: 'REPLICAS', nodeTimeout: 'NODE-TIMEOUT', user: 'USER', password: 'PASSWORD' };
+const SIZES = { primaries: 'PRIMARIES', replicas: 'REPLICAS', nodeTimeout: 'NODE-TIMEOUT' };
 
 /** The slot of a key, which is that of its hash tag if it has one. */
 function slotOf(key) {
@@ -24,53 +24,30 @@ function crc16(bytes) {
   return crc;
 }
 
-/** A node as TEST.CLUSTER NODES describes it; see index.d.ts. */
-function described({ node: number, id, host, port, role, slots, primary, state, offset, lag: [behind, lagMs], view }) {
-  const ofPrimary = { primary: primary < 0 ? null : primary, behind, lagMs };
-  return { number, id, host, port, role, slots, ...ofPrimary, state, offset, believedDead: view };
-}
-
-const numberOf = (node) => typeof node === 'number' ? node : node.number;
-const isUp = ({ state }) => state === 'up';
-
 /** A cluster; see index.d.ts. */
-class Cluster {
-  #instance;
-  #connect;
-  #name;
-  #handles = new Map();
+class Cluster extends Topology {
+  #access;
 
-  /** `connect` makes a control connection to an address of the same server. */
-  constructor(instance, connect, name, access, startupNodes) {
-    this.#instance = instance;
-    this.#connect = connect;
-    this.#name = name;
-    Object.assign(this, access, { startupNodes });
+  constructor(access, made) {
+    super(access);
+    this.#access = access;
+    this.startupNodes = made.map(({ host, port }) => ({ host, port }));
   }
 
-  static async make(instance, connect, name, { tls = false, ...options }) {
-    const { primaries, replicas, nodeTimeout, user, password, ...others } = options;
+  /** Makes it; `origin` is where, as Access takes it. */
+  static async make(origin, options) {
+    const { primaries, replicas, nodeTimeout, user, password, tls, ...others } = options;
     refuseOthers(others);
-    const args = [...named(SIZES, options), ...tls ? ['TLS'] : []];
-    const made = await instance.command('TEST.CLUSTER', 'CREATE', name, ...args);
-    const startupNodes = made.map(({ host, port }) => ({ host, port }));
-    return new Cluster(instance, connect, name, { user, password, tls }, startupNodes);
+    const access = new Access('TEST.CLUSTER', origin, { user, password, tls });
+    return new Cluster(access, await access.create(SIZES, options));
   }
 
   get rootNodes() {
-    return this.startupNodes.map((node) => ({ url: this.#at(node).url }));
-  }
-
-  async nodes() {
-    return (await this.#call('NODES')).map(described);
+    return this.startupNodes.map((node) => ({ url: this.#access.at(node).url }));
   }
 
   async primaries() {
     return (await this.nodes()).filter((node) => node.role === 'primary' && isUp(node));
-  }
-
-  async replicas() {
-    return (await this.nodes()).filter((node) => node.role === 'replica' && isUp(node));
   }
 
   async replicasOf(node) {
@@ -85,81 +62,26 @@ class Cluster {
     return owners.find(isUp) ?? owners[0];
   }
 
-  async node(node) {
-    const number = numberOf(node);
-    if (!this.#handles.has(number)) {
-      const found = (await this.nodes()).find((each) => each.number === number);
-      if (!found) throw new Error(`there is no node ${number}`);
-      this.#handles.set(number, this.#at(found));
-    }
-    return this.#handles.get(number);
-  }
-
   async failover(node, { lose, ...others } = {}) {
     refuseOthers(others);
-    await this.#call('FAILOVER', numberOf(node), ...named({ lose: 'LOSE' }, { lose }));
-  }
-
-  async stop(node) {
-    await this.#call('STOP', numberOf(node));
-  }
-
-  async start(node) {
-    await this.#call('START', numberOf(node));
-  }
-
-  async pause(node) {
-    await this.#call('PAUSE', numberOf(node));
-  }
-
-  async resume(node) {
-    await this.#call('RESUME', numberOf(node));
-  }
-
-  async partition(...nodes) {
-    await this.#call('PARTITION', ...nodes.map(numberOf));
-  }
-
-  async heal() {
-    await this.#call('HEAL');
-  }
-
-  async lag(node, ms) {
-    await this.#call('LAG', numberOf(node), Math.round(ms));
+    await this.#access.call('FAILOVER', numberOf(node), ...named({ lose: 'LOSE' }, { lose }));
   }
 
   async migrate(slots, node, { keys, ...others } = {}) {
     refuseOthers(others);
     const [first, last] = typeof slots === 'number' ? [slots, slots] : slots;
-    await this.#call('MIGRATE', `${first}-${last}`, numberOf(node), ...named({ keys: 'KEYS' }, { keys }));
+    await this.#access.call('MIGRATE', `${first}-${last}`, numberOf(node), ...named({ keys: 'KEYS' }, { keys }));
   }
 
   async add({ replicaOf, ...others } = {}) {
     refuseOthers(others);
-    const { node: number } = await this.#call('ADD', ...replicaOf === undefined ? [] : ['REPLICA-OF', numberOf(replicaOf)]);
+    const of = replicaOf === undefined ? [] : ['REPLICA-OF', numberOf(replicaOf)];
+    const { node: number } = await this.#access.call('ADD', ...of);
     return (await this.nodes()).find((node) => node.number === number);
   }
 
   async remove(node) {
-    await this.#call('REMOVE', numberOf(node));
-  }
-
-  async close() {
-    for (const handle of this.#handles.values()) handle.close();
-    await this.#instance.command('TEST.TOPOLOGY', 'DROP', this.#name).catch(() => {}); // it is gone already
-  }
-
-  async [ASYNC_DISPOSE]() {
-    await this.close();
-  }
-
-  #call(subcommand, ...args) {
-    return this.#instance.command('TEST.CLUSTER', subcommand, this.#name, ...args);
-  }
-
-  #at({ host, port }) {
-    const user = this.user ?? (this.password === undefined ? undefined : 'default');
-    return this.#connect(host, port, user, this.password, this.tls);
+    await this.#access.call('REMOVE', numberOf(node));
   }
 }
 

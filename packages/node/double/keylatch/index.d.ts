@@ -51,31 +51,52 @@ export interface Call {
   fault: unknown;
 }
 
-export interface ClusterOptions {
-  /** Node ids derive from it. ["cluster-1", or the next number] */
+export interface TopologyOptions {
+  /** Node ids derive from it. ["cluster-1" or "sentinel-1", or the next number] */
   name?: string;
+  /** The only user of the nodes, but of sentinels. ["default"] */
+  user?: string;
+  /** What the nodes ask for, but sentinels. */
+  password?: string;
+  /** Whether all nodes speak TLS, with the certificate of the server. [false] */
+  tls?: boolean;
+}
+
+export interface ClusterOptions extends TopologyOptions {
   /** How many primaries. A majority of them elects the replica of a failed one, so it takes three. [3] */
   primaries?: number;
   /** How many replicas each has. [1] */
   replicas?: number;
   /** After how many milliseconds a node that does not answer counts as failed. [15000] */
   nodeTimeout?: number;
-  /** The only user of the nodes. ["default"] */
-  user?: string;
-  /** What the nodes ask for. */
-  password?: string;
-  /** Whether the nodes speak TLS, with the certificate of the server. [false] */
-  tls?: boolean;
 }
 
-/** A node of a cluster, as it was when it was asked for. */
-export interface ClusterNode {
-  /** By which methods name it; from 0, primaries first. */
+export interface SentinelOptions extends TopologyOptions {
+  /** How many replicas the master has. [2] */
+  replicas?: number;
+  /** How many sentinels watch it. A majority of them elects the one that promotes a replica. [3] */
+  sentinels?: number;
+  /** How many sentinels have to agree that the master is down. [2] */
+  quorum?: number;
+  /** The name by which clients ask for the master. ["mymaster"] */
+  master?: string;
+  /** After how many milliseconds a node that does not answer is down. [30000] */
+  downAfter?: number;
+  /** Half the time between two attempts of a failover, in milliseconds. [180000] */
+  failoverTimeout?: number;
+  /** What the sentinels ask for. */
+  sentinelPassword?: string;
+}
+
+/** A node of a topology, as it was when it was asked for. */
+export interface TopologyNode {
+  /** By which methods name it; from 0, primaries first, sentinels last. */
   number: number;
   id: string;
   host: string;
   port: number;
-  role: 'primary' | 'replica';
+  /** `primary` in a cluster, `master` where there are sentinels. */
+  role: 'primary' | 'master' | 'replica' | 'sentinel';
   /** Those that it believes to have: the first and the last of each range. */
   slots: [first: number, last: number][];
   /** The number of its primary. */
@@ -92,43 +113,35 @@ export interface ClusterNode {
   believedDead: number[];
 }
 
+export interface ClusterNode extends TopologyNode {
+  role: 'primary' | 'replica';
+}
+
+export interface SentinelNode extends TopologyNode {
+  role: 'master' | 'replica' | 'sentinel';
+}
+
 /** A node by its number, or as a method has returned it. */
 export type NodeOrNumber = number | { readonly number: number };
 
 /**
- * A cluster of several nodes in the server's process. Its nodes share the clock of the instance that has made it: `advance`
- * of that instance is for all. What is not possible, such as the stop of a node that is stopped, rejects with a ReplyError.
+ * Several nodes in the server's process. They share the clock of the instance that has made them: `advance` of that
+ * instance is for all. What is not possible, such as the stop of a node that is stopped, rejects with a ReplyError.
  * `await using` closes it.
  */
-export class Cluster {
-  private constructor();
+declare abstract class Topology<Node extends TopologyNode> {
   readonly user?: string;
   readonly password?: string;
   readonly tls: boolean;
-  /** The nodes that it was made with, for `Cluster` of ioredis. */
-  readonly startupNodes: { host: string; port: number }[];
-  /** Their URLs, for `createCluster` of node-redis. */
-  readonly rootNodes: { url: string }[];
   /** All nodes as they are now, in the order of their numbers. */
-  nodes(): Promise<ClusterNode[]>;
-  /** The primaries that are up, now. */
-  primaries(): Promise<ClusterNode[]>;
+  nodes(): Promise<Node[]>;
   /** The replicas that are up, now. */
-  replicas(): Promise<ClusterNode[]>;
-  /** The replicas of a primary that are up. */
-  replicasOf(node: NodeOrNumber): Promise<ClusterNode[]>;
-  /** The primary of a key's slot: the one that is up, if two believe to be that. */
-  primaryOf(key: string | Buffer): Promise<ClusterNode>;
+  replicas(): Promise<Node[]>;
   /** A control connection to a node: its faults, its journal, its snapshots, its address and any command. */
   node(node: NodeOrNumber): Promise<Keylatch>;
   /**
-   * Makes a replica the primary now; all nodes know when it resolves. Without `lose` it has all writes of the old primary
-   * first; with a number, that many of the last are lost.
-   */
-  failover(node: NodeOrNumber, options?: { lose?: number }): Promise<void>;
-  /**
-   * Ends a node as if its process had: its connections are cut, and further ones refused. When `nodeTimeout` has passed on
-   * the clock, its best replica is elected, if it has one.
+   * Ends a node as if its process had: its connections are cut, and further ones refused. When the time after which it
+   * counts as failed has passed on the clock, a replica takes its place, if it has one.
    */
   stop(node: NodeOrNumber): Promise<void>;
   /** Starts a stopped node again, with its data; if it was replaced meanwhile, it is a replica. */
@@ -143,6 +156,29 @@ export class Cluster {
   heal(): Promise<void>;
   /** Lets a replica have the writes of its primary so much later, by the clock. */
   lag(node: NodeOrNumber, ms: number): Promise<void>;
+  /** Ends it; it does so by itself a few seconds after the instance's last client, and its nodes', has gone. */
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** A cluster of several nodes. */
+export class Cluster extends Topology<ClusterNode> {
+  private constructor();
+  /** The nodes that it was made with, for `Cluster` of ioredis. */
+  readonly startupNodes: { host: string; port: number }[];
+  /** Their URLs, for `createCluster` of node-redis. */
+  readonly rootNodes: { url: string }[];
+  /** The primaries that are up, now. */
+  primaries(): Promise<ClusterNode[]>;
+  /** The replicas of a primary that are up. */
+  replicasOf(node: NodeOrNumber): Promise<ClusterNode[]>;
+  /** The primary of a key's slot: the one that is up, if two believe to be that. */
+  primaryOf(key: string | Buffer): Promise<ClusterNode>;
+  /**
+   * Makes a replica the primary now; all nodes know when it resolves. Without `lose` it has all writes of the old primary
+   * first; with a number, that many of the last are lost.
+   */
+  failover(node: NodeOrNumber, options?: { lose?: number }): Promise<void>;
   /**
    * Moves a slot, or those from the first to the last of a pair, with their keys to a node. With `keys` it moves that many
    * keys and leaves the slots half moved, so that clients see ASK; a further call without moves the rest.
@@ -152,9 +188,23 @@ export class Cluster {
   add(options?: { replicaOf?: NodeOrNumber }): Promise<ClusterNode>;
   /** Removes a node that has no slots. */
   remove(node: NodeOrNumber): Promise<void>;
-  /** Ends the cluster; it does so by itself a few seconds after the instance's last client, and its nodes', has gone. */
-  close(): Promise<void>;
-  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** A master with replicas, and the sentinels that watch them. */
+export class Sentinel extends Topology<SentinelNode> {
+  private constructor();
+  readonly sentinelPassword?: string;
+  /** By which clients ask for the master: `name` of ioredis and of node-redis. */
+  readonly masterName: string;
+  /** Where they ask: `sentinels` of ioredis, `sentinelRootNodes` of node-redis' `createSentinel`. */
+  readonly sentinels: { host: string; port: number }[];
+  /** The master, now: the one that sentinels which are up name; if they differ, the one that was chosen last. */
+  master(): Promise<SentinelNode>;
+  /**
+   * Makes a replica the master now, the best one or that which is named; all sentinels know when it resolves. Without
+   * `lose` it has all writes of the old master first; with a number, that many of the last are lost.
+   */
+  failover(options?: { to?: NodeOrNumber; lose?: number }): Promise<void>;
 }
 
 /** The slot of a key, which is that of its hash tag if it has one. */
@@ -205,6 +255,8 @@ export class Keylatch {
   replica(name?: string): Promise<Keylatch>;
   /** Makes a cluster of several nodes, which share the clock of this instance. */
   cluster(options?: ClusterOptions): Promise<Cluster>;
+  /** Makes a master with replicas, and sentinels that watch them; they share the clock of this instance. */
+  sentinel(options?: SentinelOptions): Promise<Sentinel>;
   /**
    * Resets the instance: no data, faults, scripts, functions, calls or added users, and the system's time. Snapshots
    * stay, so do the rights of the user `default`, and connections with what they subscribe to.
@@ -257,3 +309,5 @@ export function findBinary(): string;
 
 /** An error reply of the server. */
 export class ReplyError extends Error {}
+
+export {}; // so that Topology, which is no value, cannot be imported

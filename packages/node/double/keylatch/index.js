@@ -10,6 +10,7 @@ const { Cluster, slotOf } = require('./cluster.js');
 const { Fault, Keylatch } = require('./instance.js');
 const { refuseOthers } = require('./options.js');
 const { ASYNC_DISPOSE, ReplyError } = require('./resp.js');
+const { Sentinel } = require('./sentinel.js');
 
 const READY_MS = 60_000;
 const STOP_MS = 10_000;
@@ -167,4 +168,6 @@ async function instance(name) {
   return (await shared).instance(name);
 }
 
-module.exports = { Cluster, Fault, Keylatch, ReplyError, RunningServer, Server, findBinary, instance, slotOf, start };
+module.exports = {
+  Cluster, Fault, Keylatch, ReplyError, RunningServer, Sentinel, Server, findBinary, instance, slotOf, start,
+};

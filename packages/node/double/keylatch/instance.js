@@ -5,6 +5,7 @@ const { randomUUID } = require('node:crypto');
 const { Cluster } = require('./cluster.js');
 const { named, refuseOthers } = require('./options.js');
 const { ASYNC_DISPOSE, Connection } = require('./resp.js');
+const { Sentinel } = require('./sentinel.js');
 
 const LIMITS = { prob: 'PROB', seed: 'SEED', count: 'COUNT', after: 'AFTER' };
 const FILTERS = { key: 'KEY', client: 'CLIENT' };
@@ -36,9 +37,9 @@ class Fault {
 
 /** A private instance; see index.d.ts. */
 class Keylatch {
-  #clusters = 0;
   #connection;
   #ended;
+  #topologies = { cluster: 0, sentinel: 0 };
 
   /** `ended` tells how the server has ended, if it has; for the error of a lost connection. */
   constructor(host, port, user, password = 'any', ended = async () => undefined, tls = false) {
@@ -142,9 +143,18 @@ class Keylatch {
   }
 
   async cluster({ name, ...options } = {}) {
-    this.#clusters += 1;
+    return Cluster.make(this.#origin('cluster', name), options);
+  }
+
+  async sentinel({ name, ...options } = {}) {
+    return Sentinel.make(this.#origin('sentinel', name), options);
+  }
+
+  /** Where a further topology of a kind is made; without a name it has that of its kind, with a number. */
+  #origin(kind, name) {
+    this.#topologies[kind] += 1;
     const connect = (...address) => this.#beside(...address);
-    return Cluster.make(this, connect, name ?? `cluster-${this.#clusters}`, options);
+    return { instance: this, connect, name: name ?? `${kind}-${this.#topologies[kind]}` };
   }
 
   /** Another control connection to the same server, as another user or at another port. */

@@ -1,7 +1,9 @@
 // What the types allow and refuse; only compiled.
 
 import globalSetup from 'keylatch/global-setup';
-import { type Call, type ClusterNode, type Keylatch, instance, slotOf, start } from 'keylatch';
+import { Redis } from 'ioredis';
+import { type Call, type ClusterNode, type Keylatch, type SentinelNode, instance, slotOf, start } from 'keylatch';
+import { createSentinel } from 'redis';
 
 export async function uses(): Promise<void> {
   await using server = await start({ settings: { maxmemory: '1mb', hz: 20 } });
@@ -30,6 +32,18 @@ export async function uses(): Promise<void> {
   const added: ClusterNode = await cluster.add({ replicaOf: node });
   // @ts-expect-error an option has another name
   await cluster.failover(added, { loose: 1 });
+  const sizes = { replicas: 1, sentinels: 5, quorum: 3, master: 'cache', downAfter: 1000, failoverTimeout: 2000 };
+  await using sentinel = await keylatch.sentinel({ ...sizes, user: 'app', password: 'x', sentinelPassword: 'y', tls: true });
+  const { sentinels, masterName: name, sentinelPassword } = sentinel;
+  new Redis({ sentinels, name, sentinelPassword }).disconnect();
+  createSentinel({ name, sentinelRootNodes: sentinels }).destroy();
+  const master: SentinelNode = await sentinel.master();
+  await sentinel.lag((await sentinel.replicas())[0]!, 100);
+  await sentinel.failover({ to: master, lose: 1 });
+  // @ts-expect-error a master has no slots
+  await sentinel.migrate(1, master);
+  // @ts-expect-error an option is one of a cluster
+  await keylatch.sentinel({ nodeTimeout: 1000 });
   (await instance()).close();
   const stop: () => Promise<void> = await globalSetup();
   await stop();

@@ -54,7 +54,7 @@ CRASH = """
         pass
 """
 
-CLUSTERS = """
+TOPOLOGIES = """
     import pytest
 
     def test_three_primaries_with_a_replica_each(keylatch_cluster):
@@ -65,6 +65,16 @@ CLUSTERS = """
         keylatch_cluster.stop(0)
         keylatch.advance(1000)
         assert [node.number for node in keylatch_cluster.primaries] == [1, 2, 3]
+
+    def test_a_master_with_two_replicas_and_three_sentinels(keylatch_sentinel):
+        assert (keylatch_sentinel.master.number, len(keylatch_sentinel.replicas)) == (0, 2)
+        assert (keylatch_sentinel.master_name, len(keylatch_sentinel.sentinels)) == ("mymaster", 3)
+
+    @pytest.mark.keylatch_sentinel(replicas=1, sentinels=5, quorum=3, master="cache")
+    def test_another_number_of_sentinels(keylatch_sentinel):
+        assert (len(keylatch_sentinel.replicas), len(keylatch_sentinel.sentinels)) == (1, 5)
+        settings = keylatch_sentinel.node(2).command("SENTINEL", "MASTER", "cache")
+        assert settings["quorum"] == "3"
 
     @pytest.mark.keylatch_cluster(primary=1)
     def test_a_size_by_another_name(keylatch_cluster):
@@ -123,10 +133,10 @@ def test_tests_of_asyncio_move_the_clock_while_tasks_wait(pytester):
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
 
 
-def test_a_marker_sizes_the_cluster_of_a_test(pytester):
-    pytester.makepyfile(CLUSTERS)
+def test_markers_size_the_topologies_of_a_test(pytester):
+    pytester.makepyfile(TOPOLOGIES)
     result = pytester.runpytest_subprocess("--strict-markers")
-    result.assert_outcomes(passed=2, errors=1)
+    result.assert_outcomes(passed=4, errors=1)
     result.stdout.fnmatch_lines("*TypeError: *unexpected keyword argument 'primary'*")
 
 
@@ -139,5 +149,5 @@ def test_no_server_is_started_without_need(pytester, workers):
 
 def test_the_fixtures_are_documented(pytester):
     listed = pytester.runpytest_subprocess("--fixtures").stdout.str()
-    for name in ("keylatch_server", "keylatch", "keylatch_url", "keylatch_cluster"):
+    for name in ("keylatch_server", "keylatch", "keylatch_url", "keylatch_cluster", "keylatch_sentinel"):
         assert re.search(rf"^{name} .*-- ", listed, re.MULTILINE), listed

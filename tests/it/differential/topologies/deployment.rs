@@ -154,7 +154,10 @@ pub(in super::super) trait Deployment {
             .map(|line| {
                 let fields: Vec<&str> = line.split(' ').collect();
                 let slots: Vec<&str> = fields[8..].iter().filter(|slots| !slots.starts_with('[')).copied().collect();
-                let flags = fields[2].replace("myself,", "");
+                let mut flags = fields[2].replace("myself,", "");
+                if fields[7] == "disconnected" && !flags.contains("fail") {
+                    flags += ",disconnected";
+                }
                 [fields[0].into(), flags, fields[3].into(), fields[6].into(), slots.join(" ")]
             })
             .collect();
@@ -164,8 +167,10 @@ pub(in super::super) trait Deployment {
 
     fn agrees(&self) -> bool {
         let views: Vec<_> = self.up().into_iter().map(|name| self.view(name)).collect();
-        let is_known = |[_, flags, ..]: &[String; 5]| !flags.contains("handshake");
-        views.iter().all(|view| *view == views[0] && !view.is_empty() && view.iter().all(is_known))
+        let is_met = |flags: &str| !["handshake", "disconnected"].iter().any(|state| flags.contains(state));
+        views
+            .iter()
+            .all(|view| *view == views[0] && !view.is_empty() && view.iter().all(|[_, flags, ..]| is_met(flags)))
     }
 
     /// Returns whether every replica that is up has the position of its primary, and whether all nodes have heard of it.

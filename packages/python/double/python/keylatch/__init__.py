@@ -7,10 +7,12 @@
         assert client.get("session") is None
 """
 
-from ._cluster import Cluster, Node, slot_of
+from ._cluster import Cluster, slot_of
 from ._instance import Call, Fault, Keylatch
 from ._resp import ReplyError
+from ._sentinel import Sentinel
 from ._server import RunningServer, Server, find_binary, instance
+from ._topology import Node
 
 __all__ = [
     "Call",
@@ -20,6 +22,7 @@ __all__ = [
     "Node",
     "ReplyError",
     "RunningServer",
+    "Sentinel",
     "Server",
     "find_binary",
     "instance",

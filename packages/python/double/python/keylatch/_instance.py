@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from urllib.parse import quote
 
 from ._cluster import Cluster
 from ._resp import Connection, milliseconds
+from ._sentinel import Sentinel
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Keylatch:
         """`ended` tells how the server has ended, None as long as it runs; for the error of a lost connection."""
         self.host, self.port, self.user, self.password, self.tls = host, port, user, password, tls
         self._ended = ended
-        self._clusters = 0
+        self._topologies: collections.Counter[str] = collections.Counter()
         self._connection = Connection(host, port, user, password, tls)
 
     @property
@@ -215,9 +217,41 @@ class Keylatch:
         node_timeout: after which a node that does not answer counts as failed, in milliseconds or as a timedelta.
         user, password: that the nodes ask for; tls: whether they speak TLS, with the certificate of the server.
         """
-        self._clusters += 1
-        name = name or f"cluster-{self._clusters}"
+        name = self._name_topology("cluster", name)
         return Cluster(self, name, primaries, replicas, milliseconds(node_timeout), user, password, tls)
+
+    def sentinel(
+        self,
+        name: str | None = None,
+        *,
+        replicas: int = 2,
+        sentinels: int = 3,
+        quorum: int = 2,
+        master: str = "mymaster",
+        down_after: float | timedelta = 30_000,
+        failover_timeout: float | timedelta = 180_000,
+        user: str | None = None,
+        password: str | None = None,
+        sentinel_password: str | None = None,
+        tls: bool = False,
+    ) -> Sentinel:
+        """Makes a master with replicas, and sentinels that watch them, which share the clock of this instance.
+
+        quorum: how many sentinels have to agree that the master is down; master: its name, by which clients ask for it.
+        down_after: after which a node that does not answer is down, in milliseconds or as a timedelta.
+        failover_timeout: half the time between two attempts of a failover, in the same units.
+        user, password: that master and replicas ask for; sentinel_password: that the sentinels do.
+        tls: whether all speak TLS, with the certificate of the server.
+        """
+        name = self._name_topology("sentinel", name)
+        times = milliseconds(down_after), milliseconds(failover_timeout)
+        logins = user, password, sentinel_password
+        return Sentinel(self, name, replicas, sentinels, quorum, master, *times, *logins, tls)
+
+    def _name_topology(self, kind: str, name: str | None) -> str:
+        """Returns the name of a further topology of a kind: the given one, or its kind with a number."""
+        self._topologies[kind] += 1
+        return name or f"{kind}-{self._topologies[kind]}"
 
     def _beside(self, host: str, port: int, user: str | None, password: str, tls: bool = False) -> Keylatch:
         """Returns another control connection to the same server, as another user or at another port."""

@@ -1,4 +1,4 @@
-//! Clusters for tests of a program that embeds the server.
+//! Clusters and Sentinel deployments for tests of a program that embeds the server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -6,28 +6,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::dispatch::{NewTopology, TopologyAccess, TopologyKind};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::namespace::member::{NodeReport, Operation, Outcome};
 use crate::net::inspect::CommandError;
 use crate::net::server::Server;
 use crate::net::tenancy::AcceptsFor;
 use crate::net::topologies::{Deployment, Owner, make};
+use crate::topology::sentinel::SentinelPlan;
 use crate::topology::slot_of;
 
 /// The node timeout of such a cluster, in milliseconds: Redis' default.
 const NODE_TIMEOUT_MS: u64 = 15_000;
 
-/// A whole cluster in this process, made by [`Server::cluster`]. It ends when it is dropped.
-pub struct TestCluster {
+/// A cluster or a Sentinel deployment in this process, made by [`Server::cluster`] or [`Server::sentinel`]. It ends when it
+/// is dropped.
+pub struct TestTopology {
     deployment: Arc<Deployment>,
 }
 
-/// A node of a [`TestCluster`] as it is now.
+/// A node of a [`TestTopology`] as it is now.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TestNode {
-    /// Its number, by which the methods of [`TestCluster`] name it: primaries first, then replicas.
+    /// Its number, by which the methods of [`TestTopology`] name it: primaries first, then replicas, then sentinels.
     pub number: usize,
+    /// `primary`, `replica` or `sentinel`; `master` in place of `primary` where there are sentinels.
+    pub role: &'static str,
     /// The address for clients.
     pub addr: SocketAddr,
     /// The number of its primary, in a replica.
@@ -38,44 +42,62 @@ pub struct TestNode {
     pub state: &'static str,
 }
 
-/// Clusters that follow the clock of the server, see `TEST.CLUSTER`.
+/// Topologies that follow the clock of the server, see `TEST.CLUSTER` and `TEST.SENTINEL`.
 impl Server {
     /// Makes a cluster of so many primaries, each with so many replicas, whose nodes listen on free ports.
     ///
     /// # Errors
-    /// If the server is not in test mode, there would be no node or more than a thousand, or a port is not free.
-    pub fn cluster(&self, primaries: usize, replicas: usize) -> std::result::Result<TestCluster, CommandError> {
+    /// If the server is not in test mode, there would be no node or more than a thousand, or no port is free.
+    pub fn cluster(&self, primaries: usize, replicas: usize) -> Result<TestTopology, CommandError> {
         let count = primaries.saturating_mul(replicas.saturating_add(1));
+        self.make_topology(count, TopologyKind::Cluster { primaries, replicas, node_timeout_ms: NODE_TIMEOUT_MS })
+    }
+
+    /// Makes a master named `mymaster` with so many replicas, and sentinels of which a majority has to agree that it is down.
+    /// All of them listen on free ports.
+    ///
+    /// # Errors
+    /// If the server is not in test mode, there would be no sentinel or more than a thousand nodes, or no port is free.
+    pub fn sentinel(&self, replicas: usize, sentinels: usize) -> Result<TestTopology, CommandError> {
+        let count = if sentinels == 0 { 0 } else { replicas.saturating_add(sentinels).saturating_add(1) };
+        let quorum = sentinels as u64 / 2 + 1;
+        let plan = SentinelPlan { replicas, sentinels, quorum, ..SentinelPlan::default() };
+        self.make_topology(count, TopologyKind::Sentinels(plan))
+    }
+
+    fn make_topology(&self, count: usize, kind: TopologyKind) -> Result<TestTopology, CommandError> {
         if !(1..=1000).contains(&count) {
             return Err(Error::other("a topology has from 1 to 1000 nodes").into());
         }
-        Ok(TestCluster { deployment: self.make_cluster(primaries, replicas)? })
-    }
-
-    fn make_cluster(&self, primaries: usize, replicas: usize) -> Result<Arc<Deployment>> {
         let tenancy = self.shared.tenancy().ok_or(Error::other("the server is not in test mode"))?;
         let creator = self.shared.namespace.clone();
         let (_inside, _turn) = (self.shared.runtime.enter(), creator.upkeep.wait_for_turn());
         let used = creator.topologies.lock().len();
-        let names = (used..).map(|number| format!("cluster-{number}").into_bytes());
+        let names = (used..).map(|number| format!("topology-{number}").into_bytes());
         let name = names.into_iter().find(|name| !creator.topologies.lock().contains_key(&name[..]));
         let name = name.unwrap_or_default().into_boxed_slice();
-        let kind = TopologyKind::Cluster { primaries, replicas, node_timeout_ms: NODE_TIMEOUT_MS };
         let new = NewTopology { name, kind, access: TopologyAccess::default() };
         let server: Arc<dyn AcceptsFor> = self.shared.clone();
-        make(tenancy, &server, &creator, Owner::Program, &new)
+        Ok(TestTopology { deployment: make(tenancy, &server, &creator, Owner::Program, &new)? })
     }
 }
 
-impl TestCluster {
+impl TestTopology {
     /// Returns the nodes.
     pub fn nodes(&self) -> Vec<TestNode> {
         self.deployment.reports(None).into_iter().map(TestNode::from).collect()
     }
 
-    /// Returns the addresses of all nodes, as cluster clients want them to begin with.
+    /// Returns the addresses that clients begin with: of the sentinels where there are some, else of all nodes.
     pub fn urls(&self) -> Vec<String> {
-        self.nodes().iter().map(|node| format!("redis://{}", node.addr)).collect()
+        let (sentinels, others): (Vec<_>, Vec<_>) = self.nodes().into_iter().partition(|node| node.role == "sentinel");
+        let first = if sentinels.is_empty() { others } else { sentinels };
+        first.iter().map(|node| format!("redis://{}", node.addr)).collect()
+    }
+
+    /// Returns the master that is up, where there are sentinels.
+    pub fn master(&self) -> Option<TestNode> {
+        self.nodes().into_iter().find(|node| node.role == "master" && node.state == "up")
     }
 
     /// Returns the primary that has the slot of a key, the one that is up if several believe so.
@@ -87,28 +109,28 @@ impl TestCluster {
         owners.into_iter().next()
     }
 
-    /// Makes a replica the primary of its slots; nothing is lost. All nodes know when this returns.
+    /// Makes a replica the primary; nothing is lost. All nodes know when this returns.
     ///
     /// # Errors
     /// If the node is a primary, or does not reach a majority of the others.
-    pub fn failover(&self, node: usize) -> std::result::Result<(), CommandError> {
+    pub fn failover(&self, node: usize) -> Result<(), CommandError> {
         self.perform(Operation::Failover { node: Some(node), lose: None })
     }
 
     /// Makes a replica the primary, without the last writes of the old one.
     ///
     /// # Errors
-    /// The errors of [`TestCluster::failover`]; if fewer writes are remembered.
-    pub fn failover_losing(&self, node: usize, writes: usize) -> std::result::Result<(), CommandError> {
+    /// The errors of [`TestTopology::failover`]; if fewer writes are remembered.
+    pub fn failover_losing(&self, node: usize, writes: usize) -> Result<(), CommandError> {
         self.perform(Operation::Failover { node: Some(node), lose: Some(writes) })
     }
 
     /// Ends the process of a node: its connections are cut, further ones are refused. After fifteen seconds of the server's
-    /// clock its replica takes its place.
+    /// clock, thirty where sentinels watch it, a replica takes its place.
     ///
     /// # Errors
     /// If it is stopped.
-    pub fn stop(&self, node: usize) -> std::result::Result<(), CommandError> {
+    pub fn stop(&self, node: usize) -> Result<(), CommandError> {
         self.perform(Operation::Stop(node))
     }
 
@@ -116,7 +138,7 @@ impl TestCluster {
     ///
     /// # Errors
     /// If it is up.
-    pub fn start(&self, node: usize) -> std::result::Result<(), CommandError> {
+    pub fn start(&self, node: usize) -> Result<(), CommandError> {
         self.perform(Operation::Start(node))
     }
 
@@ -124,7 +146,7 @@ impl TestCluster {
     ///
     /// # Errors
     /// If it is not up.
-    pub fn pause(&self, node: usize) -> std::result::Result<(), CommandError> {
+    pub fn pause(&self, node: usize) -> Result<(), CommandError> {
         self.perform(Operation::Pause(node))
     }
 
@@ -132,7 +154,7 @@ impl TestCluster {
     ///
     /// # Errors
     /// If it is not suspended.
-    pub fn resume(&self, node: usize) -> std::result::Result<(), CommandError> {
+    pub fn resume(&self, node: usize) -> Result<(), CommandError> {
         self.perform(Operation::Resume(node))
     }
 
@@ -140,7 +162,7 @@ impl TestCluster {
     ///
     /// # Errors
     /// If one side has no node.
-    pub fn partition(&self, nodes: &[usize]) -> std::result::Result<(), CommandError> {
+    pub fn partition(&self, nodes: &[usize]) -> Result<(), CommandError> {
         self.perform(Operation::Partition(nodes.to_vec()))
     }
 
@@ -148,7 +170,7 @@ impl TestCluster {
     ///
     /// # Errors
     /// None.
-    pub fn heal(&self) -> std::result::Result<(), CommandError> {
+    pub fn heal(&self) -> Result<(), CommandError> {
         self.perform(Operation::Heal)
     }
 
@@ -156,19 +178,19 @@ impl TestCluster {
     ///
     /// # Errors
     /// If the node is a primary.
-    pub fn lag(&self, node: usize, delay: Duration) -> std::result::Result<(), CommandError> {
+    pub fn lag(&self, node: usize, delay: Duration) -> Result<(), CommandError> {
         self.perform(Operation::Lag { node, ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX) })
     }
 
-    /// Moves slots with their keys to a node.
+    /// Moves slots of a cluster with their keys to a node.
     ///
     /// # Errors
-    /// If it has one of them, or is a replica.
-    pub fn migrate(&self, slots: RangeInclusive<u16>, node: usize) -> std::result::Result<(), CommandError> {
+    /// If it has one of them, or is a replica; if there are sentinels.
+    pub fn migrate(&self, slots: RangeInclusive<u16>, node: usize) -> Result<(), CommandError> {
         self.perform(Operation::Migrate { slots: slots.into_inner(), to: node, keys: None })
     }
 
-    fn perform(&self, operation: Operation) -> std::result::Result<(), CommandError> {
+    fn perform(&self, operation: Operation) -> Result<(), CommandError> {
         let creator = &self.deployment.creator;
         let _inside = self.deployment.tenancy.runtime.enter();
         let _turn = creator.upkeep.wait_for_turn();
@@ -178,7 +200,7 @@ impl TestCluster {
     }
 }
 
-impl Drop for TestCluster {
+impl Drop for TestTopology {
     fn drop(&mut self) {
         let _turn = self.deployment.creator.upkeep.wait_for_turn();
         self.deployment.end();
@@ -190,6 +212,7 @@ impl From<NodeReport> for TestNode {
         let ip = report.host.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         TestNode {
             number: report.number,
+            role: report.role,
             addr: SocketAddr::new(ip, report.port),
             primary: report.primary,
             slots: report.slots.into_iter().map(|(first, last)| first..=last).collect(),
