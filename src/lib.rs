@@ -180,6 +180,7 @@ pub use app::{Console, main as run_binary};
 pub use memory::global::Jemalloc;
 pub use net::builder::Builder;
 pub use net::embedded_topology::{TestNode, TestTopology};
+pub use net::explore::{Explore, Report, ScenarioOutcome, TestInstance, explore};
 pub use net::inspect::{CommandError, LoggedCall};
 pub use net::server::Server;
 pub use test_mode::Fault;

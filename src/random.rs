@@ -17,7 +17,6 @@ impl Random {
     }
 
     /// Returns the next number below a limit, which is not 0.
-    #[cfg(any(test, feature = "internals"))]
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
     }

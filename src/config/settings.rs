@@ -375,7 +375,7 @@ supported! {
         "test-journal-max" !hidden %own test_journal_max: usize = "1000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// The time in milliseconds of real time for which a private instance stays after its last connection was
         /// closed.
-        "namespace-linger" !hidden namespace_linger_ms: u64 = "5000", Kind::Int(0, INT_MAX), Runtime, Supported;
+        "namespace-linger" !hidden %own namespace_linger_ms: u64 = "5000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// The ports of the nodes that TEST.CLUSTER and TEST.SENTINEL make, as `7000-7099`; without it any free ones.
         "topology-ports" !hidden topology_ports: Option<RangeInclusive<u16>> = "", Kind::PortRange, Start, Supported;
         /// Writes the TCP port to this file, atomically, once the server is ready, and removes the file at exit.

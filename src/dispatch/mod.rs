@@ -21,7 +21,7 @@ pub(crate) mod plan;
 pub(crate) mod post_call;
 mod repeat_limit;
 pub(crate) mod replay;
-mod routing;
+pub(crate) mod routing;
 mod run;
 pub(crate) mod serve;
 pub(crate) mod staged;

@@ -137,7 +137,7 @@ fn count_present(call: &Admission<'_>, keys: &[&[u8]]) -> (usize, usize) {
 }
 
 /// Returns the host of a node, as a client that has reached another one is told.
-fn host_of(config: &Config, caller: &Caller) -> Box<str> {
+pub(crate) fn host_of(config: &Config, caller: &Caller) -> Box<str> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into();
     let reached = || caller.info.peer.laddr.parse::<SocketAddr>().ok().map(|addr| addr.ip().to_canonical().to_string());
     match config.cluster_preferred_endpoint_type {

@@ -76,7 +76,13 @@ pub(crate) enum Operation {
     /// Makes a data node of a Sentinel deployment the replica of the node at a port, or a master.
     Replicate { at: NodeNumber, port: Option<u16> },
     /// Has a sentinel answer a subcommand with its arguments.
-    Sentinel { at: NodeNumber, question: Question, words: Vec<String> },
+    Sentinel {
+        at: NodeNumber,
+        question: Question,
+        words: Vec<String>,
+        /// The host at which the one who asks has reached the server, and so reaches all nodes.
+        host: String,
+    },
     /// Executes what a node was told by a client.
     Command { at: NodeNumber, command: NodeCommand },
 }

@@ -8,6 +8,7 @@ use crate::config::{Config, Settings};
 use crate::observe::LockStats;
 use crate::push::hub::Hub;
 use crate::push::keyspace::Notifier;
+use crate::push::maintenance::Maintenance;
 use crate::push::tracking::Tracking;
 use crate::store::MemoryAccount;
 use crate::time::clock::{Clock, Now};
@@ -19,6 +20,8 @@ const FORGOTTEN_KEYS: usize = 1000;
 pub struct Push {
     /// The clients that use client-side caching.
     pub tracking: Arc<Tracking>,
+    /// Notices of maintenance.
+    pub maintenance: Maintenance,
     /// The subscribers of every channel.
     pub hub: Arc<Hub>,
     /// Publisher of keyspace notifications.
@@ -39,7 +42,7 @@ impl Push {
         let tracking = Arc::new(Tracking::new(clients.clone(), acl.clone(), memory_account));
         let (clock, locks, config) = (clock.clone(), locks.clone(), config.clone());
         let notifier = Arc::new(Notifier::new(hub.clone(), tracking.clone(), clock, locks, config));
-        Push { tracking, hub, notifier }
+        Push { tracking, maintenance: Maintenance::default(), hub, notifier }
     }
 
     /// Broadcasts the keys that have changed since the last broadcast.

@@ -10,8 +10,10 @@ use tokio_util::codec::Decoder;
 
 use crate::command::test_mode::fault::inject;
 use crate::command::test_mode::{Fault, ReceivedCall, TestMode, test_mode_of};
+use crate::dispatch::Handlers;
 use crate::dispatch::introspection::read;
 use crate::error::Error;
+use crate::namespace::Namespace;
 use crate::net::server::Server;
 use crate::resp::{Frame, FrameDecoder};
 
@@ -106,10 +108,7 @@ impl Server {
     /// # Errors
     /// `WRONGTYPE` for a key of another type, `BUSY` while a script has been running for too long.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, CommandError> {
-        match self.read(&[b"GET", key.as_ref()])? {
-            Frame::Bulk(value) => Ok(Some(value.into())),
-            _ => Ok(None),
-        }
+        self.inspection().get(key.as_ref())
     }
 
     /// Returns the TTL of a key of any type; `None` if it has none, or does not exist.
@@ -117,10 +116,7 @@ impl Server {
     /// # Errors
     /// `BUSY` while a script has been running for too long.
     pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Duration>, CommandError> {
-        match self.read(&[b"PTTL", key.as_ref()])? {
-            Frame::Integer(ms) => Ok(u64::try_from(ms).ok().map(Duration::from_millis)),
-            _ => Ok(None),
-        }
+        self.inspection().ttl(key.as_ref())
     }
 
     /// Returns the keys that match a pattern, such as `user:*`, in alphabetical order.
@@ -128,14 +124,44 @@ impl Server {
     /// # Errors
     /// `BUSY` while a script has been running for too long.
     pub fn keys(&self, pattern: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, CommandError> {
-        let Frame::Array(keys) = self.read(&[b"KEYS", pattern.as_ref()])? else { return Ok(Vec::new()) };
+        self.inspection().keys(pattern.as_ref())
+    }
+
+    fn inspection(&self) -> Inspection<'_> {
+        Inspection { namespace: self.namespace(), handlers: self.handlers() }
+    }
+}
+
+/// Direct access to the keys of a namespace, in database 0.
+pub(super) struct Inspection<'n> {
+    pub(super) namespace: &'n Namespace,
+    pub(super) handlers: &'static Handlers,
+}
+
+impl Inspection<'_> {
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
+        match self.read(&[b"GET", key])? {
+            Frame::Bulk(value) => Ok(Some(value.into())),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn ttl(&self, key: &[u8]) -> Result<Option<Duration>, CommandError> {
+        match self.read(&[b"PTTL", key])? {
+            Frame::Integer(ms) => Ok(u64::try_from(ms).ok().map(Duration::from_millis)),
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn keys(&self, pattern: &[u8]) -> Result<Vec<Vec<u8>>, CommandError> {
+        let Frame::Array(keys) = self.read(&[b"KEYS", pattern])? else { return Ok(Vec::new()) };
         let mut keys: Vec<Vec<u8>> = keys.iter().filter_map(Frame::as_bytes).map(<[u8]>::to_vec).collect();
         keys.sort_unstable();
         Ok(keys)
     }
 
     fn read(&self, args: &[&[u8]]) -> Result<Frame, CommandError> {
-        let mut reply = read(self.namespace(), self.handlers(), args)?;
+        let mut reply = read(self.namespace, self.handlers, args)?;
         let frame = FrameDecoder::new().decode(&mut reply).ok().flatten();
         frame.ok_or_else(|| Error::other("the reply cannot be read").into())
     }

@@ -11,6 +11,7 @@ use tracing::warn;
 
 use crate::dispatch::{Handlers, TimeTravel};
 use crate::durability::{Files, unfinished};
+use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::net::accept::ServerShared;
 use crate::net::engine::RunningEngine;
@@ -102,6 +103,15 @@ impl Server {
     #[doc(hidden)]
     pub fn namespace(&self) -> &Namespace {
         &self.shared.namespace
+    }
+
+    /// Makes a private instance that lasts until it is ended.
+    ///
+    /// # Errors
+    /// If the server is not in test mode, or there are too many.
+    pub(super) fn make_instance(&self, name: &[u8]) -> Result<Arc<Namespace>> {
+        let tenancy = self.shared.tenancy().ok_or(Error::other("the server is not in test mode"))?;
+        tenancy.make_lasting(name)
     }
 
     pub(super) fn handlers(&self) -> &'static Handlers {

@@ -84,6 +84,22 @@ impl Tenancy {
         Ok(())
     }
 
+    /// Creates a namespace that lasts until it is ended, with or without clients.
+    ///
+    /// # Errors
+    /// If there is a namespace of this name, or there are too many.
+    pub(crate) fn make_lasting(&self, name: &[u8]) -> Result<Arc<Namespace>> {
+        let founded = self.main.found_private(name, || Namespace::new_private(&self.main, name, (self.new_clock)()));
+        match founded {
+            Some((namespace, true)) => {
+                self.begin_sweeping(&namespace);
+                Ok(namespace)
+            }
+            Some(_) => Err(Error::other("there is a private instance of this name")),
+            None => Err(Error::other(TOO_MANY)),
+        }
+    }
+
     /// Starts the tasks of a namespace.
     fn begin(&self, namespace: &Arc<Namespace>) {
         self.begin_sweeping(namespace);
@@ -107,7 +123,7 @@ impl Tenancy {
 async fn keep(namespace: Arc<Namespace>) {
     loop {
         let served = namespace.clients.served();
-        let linger = Duration::from_millis(namespace.instance.settings.current().namespace_linger_ms);
+        let linger = Duration::from_millis(namespace.settings.current().namespace_linger_ms);
         let has_clients = !namespace.clients.is_empty();
         tokio::select! {
             () = namespace.tenant.stop.cancelled() => return,

@@ -45,5 +45,7 @@ pub(crate) const CHANGES_USERS: Marks = 1 << 17;
 pub(crate) const MOVES_KEYS: Marks = 1 << 18;
 /// Allows the next call a slot that is being moved to the node: ASKING.
 pub(crate) const ASKS: Marks = 1 << 20;
+/// Loads scripts or libraries of functions.
+pub(crate) const LOADS_SCRIPTS: Marks = 1 << 21;
 /// Exists at a sentinel. Subcommands inherit it.
 pub(crate) const OF_SENTINEL: Marks = 1 << 19;

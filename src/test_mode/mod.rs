@@ -20,6 +20,9 @@ pub(crate) use faults::{ActiveFault, FaultCaller, Faults, LINK};
 pub(crate) use history::{NamespaceHistory, PreviousState, ScriptTexts};
 pub(crate) use recorder::Recorder;
 
+/// Name of the connections by which a test observes: no fault closes them together with others.
+pub(crate) const CONTROL_CLIENT: &str = "keylatch-control";
+
 /// State of test mode of one namespace.
 pub(crate) struct TestMode {
     pub(crate) faults: Mutex<Faults>,

@@ -147,9 +147,12 @@ fn the_first_fault_that_fires_wins_by_match_after_probability_and_count() {
     ]);
     let list = control.call("TEST.FAULT LIST");
     let first =
-        "*20 $2 id :1 $7 command $3 get $3 key $6 user:* $6 client $-1 $4 kind $11 ERROR first $4 prob $1 1 $4 seed :";
+        "*22 $2 id :1 $7 command $3 get $3 key $6 user:* $6 client $-1 $4 kind $11 ERROR first $4 prob $1 1 $4 seed :";
     assert!(list.starts_with(&format!("*3 {first}")), "{list}");
-    assert!(list.contains(" $5 after :0 $4 left :0 $5 fired :1 *20 $2 id :2 $7 command $1 * $3 key $-1 "), "{list}");
+    assert!(
+        list.contains(" $5 after :0 $4 left :0 $5 fired :1 $6 queued :0 *22 $2 id :2 $7 command $1 * $3 key $-1 "),
+        "{list}"
+    );
 }
 
 #[test]
@@ -180,7 +183,7 @@ fn a_fault_of_all_commands_spares_what_a_connection_needs_to_begin_and_end() {
 #[test]
 fn wrong_faults_are_refused() {
     let (_server, mut control, _) = start();
-    let kinds = "-ERR TEST.FAULT ADD needs ERROR, DELAY, DROP, LOSEREPLY or PARTIAL";
+    let kinds = "-ERR TEST.FAULT ADD needs an effect, such as ERROR, DELAY, DROP, LOSEREPLY or PARTIAL";
     control.expect(&[
         ("TEST.FAULT ADD", "-ERR wrong number of arguments for 'test.fault|add' command"),
         ("TEST.FAULT ADD nosuch DROP", "-ERR Command 'nosuch' not found"),
@@ -188,6 +191,9 @@ fn wrong_faults_are_refused() {
         ("TEST.FAULT ADD GET DROP LOSEREPLY", "-ERR syntax error"),
         ("TEST.FAULT ADD GET DROP PROB 1.5", "-ERR PROB must be from 0 to 1"),
         ("TEST.FAULT ADD GET DELAY 86400001", "-ERR DELAY must be at most a day"),
+        ("TEST.FAULT ADD GET ADVANCE 3162240000001", "-ERR ADVANCE must be at most a hundred years"),
+        ("TEST.FAULT ADD GET DROP QUEUED QUEUED", "-ERR syntax error"),
+        ("TEST.FAULT ADD GET EXPIRE", "-ERR syntax error"),
         ("TEST.FAULT ADD GET DELAY -1", "-ERR value is out of range, must be positive"),
         ("TEST.FAULT ADD GET DROP SOMETIMES 1", "-ERR syntax error"),
         ("TEST.FAULT ADD GET DROP PROB 1 PROB 0", "-ERR syntax error"),
@@ -302,4 +308,143 @@ fn a_command_whose_name_begins_like_anothers_is_another() {
     client.expect(&[("SETEX k 100 v", "+OK"), ("SETNX k v", ":0"), ("SET k v", "-no"), ("CLIENT ID", "-no")]);
     let calls = control.call("TEST.CALLS MATCH set COUNT 10");
     assert!(calls.starts_with("*1 ") && calls.contains("args *3 $3 SET $1 k"), "{calls}");
+}
+
+#[test]
+fn dropall_closes_every_connection_of_the_instance_but_those_that_observe() {
+    let (server, mut control, mut client) = start();
+    let (mut other, mut observer) = (server.client(), server.client());
+    let mut elsewhere = server.client();
+    elsewhere.expect(&[("AUTH ns-other any", "+OK")]);
+    observer.expect(&[("CLIENT SETNAME keylatch-control", "+OK")]);
+    control.expect(&[("TEST.FAULT ADD INCR DROPALL COUNT 1", ":1")]);
+    client.send(b"SET before 1\r\nINCR n\r\nSET after 1\r\n");
+    assert_eq!(client.read_to_end(), b"+OK\r\n");
+    assert_eq!([other.read_to_end(), control.read_to_end()], [b"", b""]);
+    observer.expect(&[("EXISTS n after", ":0"), ("INCR n", ":1")]);
+    elsewhere.expect(&[("PING", "+PONG")]);
+}
+
+#[test]
+fn a_reply_comes_after_the_clock_was_moved() {
+    let (_server, mut control, mut client) = start();
+    control.int("TEST.TIME FREEZE");
+    control.expect(&[
+        ("TEST.FAULT ADD SET ADVANCE 30000 COUNT 1", ":1"),
+        ("SUBSCRIBE news", "*3 $9 subscribe $4 news :1"),
+    ]);
+    let before = client.int("TEST.TIME GET");
+    client.expect(&[("SET lock token NX PX 30000", "+OK"), ("GET lock", "$-1")]);
+    assert_eq!(client.int("TEST.TIME GET"), before + 30_000);
+    client.expect(&[("SET lock token NX PX 30000", "+OK"), ("PTTL lock", ":30000")]);
+}
+
+#[test]
+fn a_key_expires_or_is_evicted_a_moment_before_a_call() {
+    let (server, mut control, mut client) = start();
+    let mut listener = server.client();
+    listener.expect(&[("CONFIG SET notify-keyspace-events Exe", "+OK"), ("SELECT 3", "+OK")]);
+    listener.call("PSUBSCRIBE __keyevent@3__:*");
+    control.expect(&[
+        ("TEST.FAULT ADD SET KEY lock EXPIRE lock AFTER 1 COUNT 1", ":1"),
+        ("TEST.FAULT ADD GET KEY other EVICT other COUNT 1", ":2"),
+        ("TEST.FAULT ADD DEL EXPIRE forever COUNT 1", ":3"),
+    ]);
+    client.expect(&[
+        ("SELECT 3", "+OK"),
+        ("SET lock one NX PX 30000", "+OK"),
+        ("SET lock two NX PX 30000", "+OK"),
+        ("GET lock", "$3 two"),
+        ("SET other 1", "+OK"),
+        ("SET forever 1", "+OK"),
+        ("GET other", "$-1"),
+        ("DEL forever", ":1"),
+    ]);
+    let event = |name: &str, key: &str| {
+        let channel = format!("__keyevent@3__:{name}");
+        format!("*4 $8 pmessage $16 __keyevent@3__:* ${} {channel} ${} {key}", channel.len(), key.len())
+    };
+    assert_eq!([listener.reply(), listener.reply()], [event("expired", "lock"), event("evicted", "other")]);
+    // A transaction that watches the key fails; one journal line tells of the call.
+    client.expect(&[("SET lock two PX 30000", "+OK"), ("WATCH lock", "+OK"), ("MULTI", "+OK"), ("PING", "+QUEUED")]);
+    control.expect(&[("TEST.FAULT ADD EXEC EXPIRE lock COUNT 1", ":4"), ("TEST.CALLS RESET", "+OK")]);
+    client.expect(&[("EXEC", "*-1")]);
+    assert!(control.call("TEST.CALLS").starts_with("*1 *10 "));
+}
+
+#[test]
+#[cfg(feature = "lua")]
+fn scripts_are_forgotten_a_moment_before_a_call() {
+    let (_server, mut control, mut client) = start();
+    let digest = client.call_args(&["SCRIPT", "LOAD", "return 1"])[4..].to_owned();
+    let library = "#!lua name=l\nredis.register_function('f', function() return 2 end)";
+    assert_eq!(client.call_args(&["FUNCTION", "LOAD", library]), "$1 l");
+    control
+        .expect(&[("TEST.FAULT ADD EVALSHA NOSCRIPT COUNT 1", ":1"), ("TEST.FAULT ADD FCALL NOSCRIPT AFTER 1", ":2")]);
+    assert_eq!(client.call(&format!("EVALSHA {digest} 0")), "-NOSCRIPT No matching script. Please use EVAL.");
+    assert_eq!(client.call_args(&["EVAL", "return 1", "0"]), ":1");
+    client.expect(&[
+        (&*format!("EVALSHA {digest} 0"), ":1"),
+        ("FCALL f 0", ":2"),
+        ("FCALL f 0", "-ERR Function not found"),
+    ]);
+    assert_eq!(client.call(&format!("EVALSHA {digest} 0")), ":1");
+}
+
+#[test]
+fn a_failover_before_a_call_forgets_the_write_before_it() {
+    let (server, mut control, mut client) = start();
+    control.expect(&[("CLIENT SETNAME keylatch-control", "+OK"), ("TEST.FAULT ADD GET FAILOVER COUNT 1", ":1")]);
+    client.expect(&[("SET a 1", "+OK"), ("SET b 1", "+OK")]);
+    client.send(b"GET b\r\nSET c 1\r\n");
+    assert_eq!(client.read_to_end(), b"");
+    control.expect(&[("MGET a b c", "*3 $1 1 $-1 $-1")]);
+    #[cfg(feature = "lua")]
+    {
+        let digest = control.call_args(&["SCRIPT", "LOAD", "return 1"])[4..].to_owned();
+        assert_eq!(control.call("TEST.FAILOVER LOSE 0"), "+OK");
+        assert_eq!(server.client().call(&format!("SCRIPT EXISTS {digest}")), "*1 :0");
+    }
+    drop(server);
+}
+
+#[test]
+fn a_call_is_struck_while_it_is_queued_if_the_fault_says_so() {
+    let (server, mut control, mut client) = start();
+    control.expect(&[
+        ("TEST.FAULT ADD SET KEY k QUEUED ERROR no COUNT 1", ":1"),
+        ("TEST.FAULT ADD INCR QUEUED LOSEREPLY", ":2"),
+    ]);
+    client.expect(&[
+        ("MULTI", "+OK"),
+        ("SET other 1", "+QUEUED"),
+        ("SET k 1", "-no"),
+        ("EXEC", "-EXECABORT Transaction discarded because of previous errors."),
+        ("EXISTS other k", ":0"),
+        ("MULTI", "+OK"),
+    ]);
+    client.send(b"INCR n\r\nEXEC\r\n");
+    assert_eq!(client.read_to_end(), b"");
+    server.client().expect(&[("EXISTS n", ":0")]);
+}
+
+#[test]
+fn the_full_journal_tells_which_keys_there_were_and_what_was_written() {
+    let (_server, mut control, mut client) = start();
+    client.expect(&[("SET a 1", "+OK"), ("SET b 1 PX 60000", "+OK")]);
+    control.expect(&[("TEST.CALLS RESET", "+OK")]);
+    client.expect(&[("MGET a b c", "*3 $1 1 $1 1 $-1"), ("DEL a", ":1"), ("MULTI", "+OK"), ("GET b", "+QUEUED")]);
+    client.call("GET");
+    let calls = control.call("TEST.CALLS FULL");
+    let of = |name: &str| calls.split("*20 ").find(|call| call.contains(name)).expect("it was called").to_owned();
+    assert!(
+        of("$4 MGET")
+            .contains(" $7 command $4 mget $7 refused :0 $4 keys *2 $1 a $1 b $8 expiring *1 $1 b $6 offset :"),
+        "{calls}"
+    );
+    assert!(of("*2 $3 GET $1 b").contains(" $4 keys *1 $1 b $8 expiring *1 $1 b "), "{calls}");
+    assert!(of("*1 $3 GET").contains(" $7 refused :1 $4 keys *0 $8 expiring *0 "), "{calls}");
+    let offset =
+        |name| of(name).rsplit_once("offset :").expect("the last field").1.trim().parse::<u64>().expect("a number");
+    assert!(offset("$5 MULTI") > offset("$3 DEL") && offset("$3 DEL") == offset("$4 MGET"), "{calls}");
 }

@@ -39,6 +39,7 @@ mod embed;
 mod engine;
 mod eviction;
 mod expiry;
+mod explore;
 mod failover;
 mod faults;
 mod fences;

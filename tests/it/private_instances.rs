@@ -359,9 +359,7 @@ fn what_is_of_the_process_cannot_be_changed_from_a_private_instance() {
         let reason = "a private instance cannot change a setting of the whole process";
         format!("-ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
     };
-    for name in
-        ["port", "maxclients", "requirepass", "loglevel", "protected-mode", "tls-port", "namespace-linger", "hz"]
-    {
+    for name in ["port", "maxclients", "requirepass", "loglevel", "protected-mode", "tls-port", "hz"] {
         a.expect(&[(&format!("CONFIG SET timeout 7 {name} 0"), &of_process(name))]);
     }
     a.expect(&[("CONFIG GET timeout", "*2 $7 timeout $1 0"), ("CONFIG SET port x", &of_process("port"))]);

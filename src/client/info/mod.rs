@@ -25,7 +25,7 @@ pub(crate) use identity::ClientNames;
 use identity::CountedNames;
 pub use identity::Peer;
 pub(crate) use lock_holder::{RemoteClient, RestoredHolder};
-pub(crate) use session_state::{ChannelKind, Class};
+pub(crate) use session_state::{ChannelKind, Class, NoticeMode};
 use session_state::{ClientFlags, SessionState};
 use traffic::Traffic;
 

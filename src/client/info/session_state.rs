@@ -138,13 +138,39 @@ pub struct ClientFlags {
     is_throttled: AtomicBool,
     is_exempt: AtomicBool,
     is_no_touch: AtomicBool,
+    /// [`NoticeMode`] of the client.
+    notices: AtomicU8,
     /// True for the link to a primary.
     is_primary: AtomicBool,
     /// Set once the client has sent QUIT.
     has_quit: AtomicBool,
 }
 
+/// Notices of maintenance that a client has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoticeMode {
+    Off = 0,
+    /// It is told to which address it is to go.
+    WithAddresses = 1,
+    /// It is told only that it is to connect again.
+    WithoutAddresses = 2,
+}
+
 impl ClientFlags {
+    /// Returns which notices of maintenance the client has asked for.
+    pub(crate) fn notices(&self) -> NoticeMode {
+        match self.notices.load(Relaxed) {
+            0 => NoticeMode::Off,
+            1 => NoticeMode::WithAddresses,
+            _ => NoticeMode::WithoutAddresses,
+        }
+    }
+
+    /// Sets which notices of maintenance the client gets.
+    pub(crate) fn set_notices(&self, mode: NoticeMode) {
+        self.notices.store(mode as u8, Relaxed);
+    }
+
     /// Returns true if the client is blocked.
     pub fn is_blocked(&self) -> bool {
         self.is_blocked.load(Relaxed)

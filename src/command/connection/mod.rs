@@ -3,6 +3,7 @@
 pub(crate) mod client;
 
 use crate::acl::{Access, DEFAULT, has_blanks};
+use crate::client::info::NoticeMode;
 use crate::client::registry::Unblocked;
 use crate::client::session::Replies;
 use crate::command::connection::client::{client_name, set_name};
@@ -312,6 +313,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
         call.session()?.replies = Replies::On; // a reply that CLIENT REPLY SKIP suppresses stays suppressed
     }
     call.caller.info.flags.set_no_touch(false);
+    call.caller.info.flags.set_notices(NoticeMode::Off);
     call.caller.set_protocol(Protocol::Resp2, &mut call.reply);
     call.caller.log_out(&namespace.acl);
     set_name(call, String::new());

@@ -3,6 +3,7 @@
 use crate::command::topology::perform;
 use crate::dispatch::args::is_word;
 use crate::dispatch::call::Handler;
+use crate::dispatch::routing::host_of;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::namespace::member::{Operation, Question};
@@ -90,5 +91,6 @@ fn config(call: &mut Call<'_>) -> Result<()> {
 pub(crate) fn forward(call: &mut Call<'_>, question: Question, words: Vec<String>) -> Result<()> {
     let at = call.namespace.member().and_then(|member| Some((member.number, member.topology()?)));
     let (at, topology) = at.ok_or(Error::other("this sentinel has ended"))?;
-    perform(call, topology, Operation::Sentinel { at, question, words })
+    let host = host_of(call.config, call.caller).into();
+    perform(call, topology, Operation::Sentinel { at, question, words, host })
 }

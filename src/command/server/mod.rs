@@ -3,6 +3,7 @@
 pub(crate) mod acl;
 pub(crate) mod command_log;
 pub(crate) mod debug;
+mod drain;
 pub(crate) mod help;
 pub(crate) mod hot_keys;
 pub(crate) mod info;
@@ -28,7 +29,7 @@ use crate::namespace::shutdown::Shutdown;
 use crate::spec::marks::{CHANGES_USERS, CLEARS, OF_SENTINEL};
 use crate::spec::{
     ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, OF_PROCESS, REDACTED, STALE,
-    WRITE, block, one_of, string, token,
+    WRITE, block, integer, one_of, string, token,
 };
 use crate::store::{NEVER, Totals};
 use crate::text::{quote, system_text};
@@ -106,6 +107,9 @@ pub(crate) const COMMANDS: &[Command] = &[
             token("now", "NOW").optional().since("7.0.0"),
             token("force", "FORCE").optional().since("7.0.0"),
             token("abort", "ABORT").optional().since("7.0.0"),
+            block("drain", &[string("address").token("DRAIN"), integer("seconds").optional()])
+                .optional()
+                .since("0.3.0"),
         ])
         .docs(
             "1.0.0",
@@ -130,6 +134,10 @@ fn time(call: &mut Call<'_>) -> Result<()> {
 
 /// Handles SHUTDOWN, with a reply only to failures: when the server stops, the connection closes.
 fn shutdown(call: &mut Call<'_>) -> Result<()> {
+    if call.args.left() > 0 && is_word(call.args.request().arg(1), "DRAIN") {
+        call.args.next_arg();
+        return drain::begin(call);
+    }
     let (mut options, mut abort) = (ShutdownOptions::default(), false);
     while let Some(word) = call.args.next_arg() {
         let chosen = [

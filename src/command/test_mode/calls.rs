@@ -13,7 +13,7 @@ pub(super) const COMMANDS: &[Command] = &[Command::new("TEST.CALLS", calls, CONT
     .args(&[
         string("command").token("MATCH").optional().about("Only calls of this command."),
         integer("count").token("COUNT").optional().about("At most this many, the latest ones; all without it."),
-        token("full", "FULL").optional().about("With what explains faults: whether the call was refused, which of its keys existed, and which of them had a TTL, and the offset of the log when it arrived."),
+        token("full", "FULL").optional().about("With what is needed to inject faults: the name of the command, whether the call was refused, which of its keys existed, and which of them had a TTL, and the offset of the log when it arrived."),
         token("reset", "RESET").optional().about("Forgets all calls; stands alone."),
     ])
     .docs("0.1.0", "O(N) where N is the number of calls kept", "Returns the calls received, oldest first.")];
@@ -51,7 +51,7 @@ fn calls(call: &mut Call<'_>) -> Result<()> {
 
 fn write(call: &mut Call<'_>, received: &ReceivedCall, is_full: bool) {
     let reply = &mut call.reply;
-    reply.map(if is_full { 9 } else { 5 });
+    reply.map(if is_full { 10 } else { 5 });
     reply.bulk(b"time-ms");
     reply.int(received.unix_ms);
     reply.bulk(b"client-id");
@@ -67,6 +67,11 @@ fn write(call: &mut Call<'_>, received: &ReceivedCall, is_full: bool) {
         None => reply.null(),
     }
     if is_full {
+        reply.bulk(b"command");
+        match received.command {
+            Some(command) => reply.bulk(command.name.as_bytes()),
+            None => reply.null(),
+        }
         reply.bulk(b"refused");
         reply.int(i64::from(received.is_refused));
         reply.bulk(b"keys");

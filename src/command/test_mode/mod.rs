@@ -4,6 +4,7 @@ mod calls;
 mod controls;
 pub(crate) mod fault;
 mod instance;
+mod maintenance;
 mod snapshot;
 mod time;
 pub(crate) mod topology;
@@ -23,6 +24,7 @@ const TEST_FAMILIES: &[&[Command]] = &[
     calls::COMMANDS,
     snapshot::COMMANDS,
     instance::COMMANDS,
+    maintenance::COMMANDS,
     topology::COMMANDS,
     sentinel::COMMANDS,
 ];

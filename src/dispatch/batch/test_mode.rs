@@ -11,10 +11,7 @@ use crate::resp::Request;
 use crate::spec::marks::RUNS_FUNCTION;
 use crate::spec::{CommandSpec, Group};
 use crate::store::Key;
-use crate::test_mode::{FaultKind, ReceivedCall};
-
-/// Name of the connections by which a test observes: no fault closes them together with others.
-const CONTROL_CLIENT: &str = "keylatch-control";
+use crate::test_mode::{CONTROL_CLIENT, FaultKind, ReceivedCall};
 
 impl BatchRun<'_> {
     /// Makes a checkpoint of the history. Does nothing while a busy script holds the gate; a later request does it

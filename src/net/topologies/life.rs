@@ -48,7 +48,7 @@ impl Deployment {
                 () = self.ended.cancelled() => break,
                 _ = looks.tick() => {}
             }
-            let linger = Duration::from_millis(self.creator.instance.settings.current().namespace_linger_ms);
+            let linger = Duration::from_millis(self.creator.settings.current().namespace_linger_ms);
             let is_owned = match self.owner {
                 Owner::Client(id) => self.creator.clients.find(id).is_some(),
                 Owner::Program => true,

@@ -134,7 +134,10 @@ impl Model {
     pub(super) fn state_name(&self, node: NodeNumber) -> &'static str {
         match self {
             Model::Cluster(cluster) => cluster.state(node).name(),
-            Model::Sentinels(sentinels) => sentinels.state(node).map_or("stopped", sentinel::NodeState::name),
+            Model::Sentinels(sentinels) => match sentinels.state(node) {
+                Some(sentinel::NodeState::Up) if sentinels.is_believed_down(node) => "failed",
+                state => state.map_or("stopped", sentinel::NodeState::name),
+            },
         }
     }
 

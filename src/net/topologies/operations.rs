@@ -42,8 +42,8 @@ impl Deployment {
             Operation::Add { replica_of } => return self.add(*replica_of, now),
             Operation::Remove(node) => self.remove(*node, now)?,
             Operation::Replicate { at, port } => self.replicate(*at, *port, now)?,
-            Operation::Sentinel { at, question, words } => {
-                let answer = self.ask_sentinel(*at, *question, words, now);
+            Operation::Sentinel { at, question, words, host } => {
+                let answer = self.ask_sentinel(*at, *question, (words, host), now);
                 self.settle(now);
                 return answer.map(Outcome::Reply);
             }

@@ -21,13 +21,13 @@ impl Deployment {
         &self,
         at: NodeNumber,
         question: Question,
-        words: &[String],
+        (words, host): (&[String], &str),
         now: Now,
     ) -> Result<SentinelReply> {
         let rest: Vec<&str> = words.iter().map(String::as_str).collect();
         let infos = if question == Question::InfoCache { self.infos() } else { Vec::new() };
-        let hosts = self.addresses();
-        let address = move |node: NodeNumber| hosts.get(node).cloned().unwrap_or_default();
+        let ports = self.ports();
+        let address = move |node: NodeNumber| (host.to_owned(), ports.get(node).copied().unwrap_or_default());
         let answered = self.with_state(now, |state, moment| {
             let Model::Sentinels(sentinels) = state else {
                 return Err(SentinelError::NoMaster);

@@ -150,6 +150,15 @@ impl Sentinels {
         down.collect::<BTreeSet<NodeNumber>>().into_iter().collect()
     }
 
+    /// Returns true if a majority of the sentinels believes that a node is down.
+    pub(crate) fn is_believed_down(&self, node: NodeNumber) -> bool {
+        let sentinels = self.world.data_count()..self.world.node_count();
+        let believers = sentinels
+            .clone()
+            .filter(|sentinel| self.world.is_up(*sentinel) && self.believed_down(*sentinel).contains(&node));
+        believers.count() > sentinels.len() / 2
+    }
+
     /// Returns the index of the sentinel that is a node.
     fn index(&self, node: NodeNumber) -> Option<usize> {
         node.checked_sub(self.world.data_count()).filter(|index| *index < self.sentinels.len())

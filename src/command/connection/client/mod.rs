@@ -1,6 +1,7 @@
 //! CLIENT: information about this connection and about other clients.
 
 mod admin;
+mod notices;
 mod tracking;
 
 use std::sync::Arc;
@@ -47,6 +48,9 @@ pub(crate) const COMMANDS: &[Command] = &[
             .args(LIST_ARGS)
             .tips(TIPS)
             .docs("2.4.0", PER_CLIENT, "Lists the connected clients."),
+        Command::new("MAINT_NOTIFICATIONS", notices::maint_notifications, PLAIN, Group::Connection)
+            .args(notices::ARGS)
+            .docs("0.3.0", "O(1)", "Sets whether the connection is told of maintenance, such as the drain of the server."),
         Command::new("NO-EVICT", no_evict, RULE, Group::Connection)
             .args(SWITCH)
             .docs("7.0.0", "O(1)", "Exempts the connection from client eviction."),

@@ -1,0 +1,227 @@
+//! Points of a scenario: the calls of its runs without a fault, what may go wrong at each, and whether another run has come to
+//! the same call.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::net::explore::kind::PointKind;
+use crate::spec::marks::{LOADS_SCRIPTS, RUNS_DIGEST, RUNS_FUNCTION, SPARED_BY_FAULTS};
+use crate::spec::{CommandSpec, DENY_OOM, WRITE};
+use crate::test_mode::{CONTROL_CLIENT, Fault, ReceivedCall};
+
+/// A call at which something goes wrong.
+#[derive(Clone, Debug)]
+pub(super) struct Point {
+    pub(super) name: String,
+    /// The index of the call.
+    pub(super) call: usize,
+    pub(super) fault: Fault,
+}
+
+/// Calls of a scenario without a fault: in the order of their arrival, and by the name of the client.
+pub(super) struct Baseline {
+    calls: Vec<Arc<ReceivedCall>>,
+    /// Of each call, the arguments that are the same in every run.
+    fixed: Vec<Vec<bool>>,
+    /// Of each call, the keys that both runs had.
+    keys: Vec<Vec<(Box<[u8]>, bool)>>,
+    groups: BTreeMap<String, Vec<usize>>,
+}
+
+/// Returns the calls that are counted by faults, except those of the test itself.
+fn counted(calls: &[Arc<ReceivedCall>]) -> Vec<Arc<ReceivedCall>> {
+    let is_counted =
+        |call: &&Arc<ReceivedCall>| !call.is_refused && call.command.is_some() && call.client_name != CONTROL_CLIENT;
+    calls.iter().filter(is_counted).cloned().collect()
+}
+
+fn grouped(calls: &[Arc<ReceivedCall>]) -> BTreeMap<String, Vec<usize>> {
+    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, call) in calls.iter().enumerate() {
+        groups.entry(call.client_name.clone()).or_default().push(at);
+    }
+    groups
+}
+
+impl Baseline {
+    /// Compares the journals of two runs.
+    ///
+    /// # Errors
+    /// The first difference other than of an argument.
+    pub(super) fn new(first: &[Arc<ReceivedCall>], second: &[Arc<ReceivedCall>]) -> Result<Self, String> {
+        let (calls, others) = (counted(first), counted(second));
+        let (groups, mut other_groups) = (grouped(&calls), grouped(&others));
+        let mut fixed: Vec<Vec<bool>> = calls.iter().map(|call| vec![true; call.args.len()]).collect();
+        let mut keys: Vec<Vec<(Box<[u8]>, bool)>> = calls.iter().map(|call| call.keys.clone()).collect();
+        for (name, group) in &groups {
+            let other = other_groups.remove(name).unwrap_or_default();
+            for at in 0..group.len().max(other.len()) {
+                let (one, two) = (group.get(at).map(|at| &calls[*at]), other.get(at).map(|at| &others[*at]));
+                let (Some(one), Some(two)) = (one, two) else {
+                    return Err(unlike(at, name, one.map(|call| shown(call, &[])), two.map(|call| shown(call, &[]))));
+                };
+                if one.args.len() != two.args.len() || one.command.map(|c| &c.name) != two.command.map(|c| &c.name) {
+                    return Err(unlike(at, name, Some(shown(one, &[])), Some(shown(two, &[]))));
+                }
+                fixed[group[at]] = one.args.iter().zip(&two.args).map(|(one, two)| one == two).collect();
+                keys[group[at]].retain(|key| two.keys.contains(key));
+            }
+        }
+        match other_groups.first_key_value() {
+            None => Ok(Baseline { calls, fixed, keys, groups }),
+            Some((name, other)) => Err(unlike(0, name, None, Some(shown(&others[other[0]], &[])))),
+        }
+    }
+
+    /// Returns the points of these kinds, and the number of those that were left out because their keys differ from run to run.
+    pub(super) fn points(&self, kinds: &[PointKind], late_by: Duration) -> (Vec<Point>, usize) {
+        let (mut points, mut left_out) = (Vec::new(), 0);
+        for (at, call) in self.calls.iter().enumerate() {
+            let Some(command) = call.command else { continue };
+            for kind in PointKind::ALL.iter().filter(|kind| kinds.contains(kind)) {
+                if !self.is_possible(at, command, *kind) {
+                    continue;
+                }
+                let is_asked_for = |has_ttl: bool| *kind != PointKind::Expired || has_ttl;
+                let mut keys: Vec<Option<&[u8]>> = vec![None];
+                if matches!(kind, PointKind::Expired | PointKind::Evicted) {
+                    keys = self.keys[at].iter().filter(|key| is_asked_for(key.1)).map(|key| Some(&*key.0)).collect();
+                    left_out += call.keys.iter().filter(|key| is_asked_for(key.1)).count() - keys.len();
+                }
+                points.extend(keys.into_iter().map(|key| self.point(at, command, *kind, key, late_by)));
+            }
+        }
+        (points, left_out)
+    }
+
+    fn is_possible(&self, at: usize, command: &CommandSpec, kind: PointKind) -> bool {
+        let writes = || {
+            let next = self.calls.get(at + 1);
+            next.is_some_and(|next| next.offset > self.calls[at].offset)
+        };
+        match kind {
+            PointKind::NoScript => command.is(RUNS_DIGEST | RUNS_FUNCTION) && !self.follows_load(at),
+            PointKind::Failover => at > 0 && self.calls[at].offset > self.calls[at - 1].offset,
+            PointKind::ReadOnly => command.flags & WRITE != 0 || writes(),
+            PointKind::OutOfMemory => command.flags & DENY_OOM != 0,
+            PointKind::Loading | PointKind::Busy => !command.is(SPARED_BY_FAULTS),
+            _ => true,
+        }
+    }
+
+    /// Returns true if the client has loaded a script or a library by the call before.
+    fn follows_load(&self, at: usize) -> bool {
+        let group = &self.groups[&self.calls[at].client_name];
+        let before = group.iter().take_while(|other| **other < at).last();
+        let command = before.and_then(|before| self.calls[*before].command);
+        command.is_some_and(|command| command.is(LOADS_SCRIPTS))
+    }
+
+    fn point(&self, at: usize, command: &CommandSpec, kind: PointKind, key: Option<&[u8]>, late_by: Duration) -> Point {
+        let call = &self.calls[at];
+        let is_same =
+            |other: &&usize| **other <= at && self.calls[**other].command.is_some_and(|c| c.name == command.name);
+        let number = self.groups[&call.client_name].iter().filter(is_same).count();
+        let mut name = format!("{}: {} {}", kind.name(), ordinal(number), shown_name(command));
+        if !call.client_name.is_empty() {
+            let _ = write!(name, " of \"{}\"", escaped(call.client_name.as_bytes())); // a string takes all
+        }
+        if let Some(key) = key {
+            let _ = write!(name, ", key \"{}\"", escaped(key));
+        }
+        let fault = Fault::on(command.name.as_bytes()).client(&call.client_name).queued();
+        let fault = fault.after(number as u64 - 1).times(1);
+        Point { name, call: at, fault: kind.apply(fault, key.unwrap_or_default(), late_by) }
+    }
+
+    /// Returns how a run differs from the others before the first of the points that it has come to; `None` if it does not.
+    pub(super) fn difference(&self, points: &[Point], run: &[Arc<ReceivedCall>]) -> Option<String> {
+        let run = counted(run);
+        let Some(struck) = run.iter().position(|call| call.fault.is_some()) else {
+            let call = &self.calls[points[0].call];
+            return Some(format!("it has not come to {}", shown(call, &self.fixed[points[0].call])));
+        };
+        for (name, group) in grouped(&run[..=struck]) {
+            let expected = self.groups.get(&name).map(Vec::as_slice).unwrap_or_default();
+            for (at, call) in group.iter().map(|at| &run[*at]).enumerate() {
+                let of_baseline = expected.get(at).copied();
+                if !of_baseline.is_some_and(|other| self.is_alike(other, call)) {
+                    let other = of_baseline.map(|other| shown(&self.calls[other], &self.fixed[other]));
+                    return Some(unlike(at, &name, other, Some(shown(call, &[]))));
+                }
+            }
+        }
+        None
+    }
+
+    fn is_alike(&self, at: usize, call: &ReceivedCall) -> bool {
+        let expected = &self.calls[at];
+        let mut args = expected.args.iter().zip(&call.args).zip(&self.fixed[at]);
+        expected.args.len() == call.args.len()
+            && expected.command.map(|command| &command.name) == call.command.map(|command| &command.name)
+            && args.all(|((one, other), is_fixed)| one == other || !is_fixed)
+    }
+}
+
+/// Describes a call that came where another one was expected.
+fn unlike(at: usize, client: &str, expected: Option<String>, call: Option<String>) -> String {
+    let of = if client.is_empty() { String::new() } else { format!(" of \"{}\"", escaped(client.as_bytes())) };
+    let or_nothing = |call: Option<String>| call.unwrap_or_else(|| "nothing".to_owned());
+    format!("its {} call{of} was {}, not {}", ordinal(at + 1), or_nothing(call), or_nothing(expected))
+}
+
+/// Shows a call with its arguments, `*` for those that differ from run to run.
+fn shown(call: &ReceivedCall, fixed: &[bool]) -> String {
+    let is_fixed = |at: usize| fixed.get(at).copied().unwrap_or(true);
+    let args = call.args.iter().enumerate().map(|(at, arg)| if is_fixed(at) { escaped(arg) } else { "*".to_owned() });
+    args.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the name of a command in upper case, that of a subcommand behind a blank.
+fn shown_name(command: &CommandSpec) -> String {
+    command.name.to_ascii_uppercase().replace('|', " ")
+}
+
+fn ordinal(number: usize) -> String {
+    let ending = match (number % 100, number % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+/// Escapes quotes, backslashes, and bytes that are not printable text.
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        for char in chunk.valid().chars() {
+            match char {
+                '"' | '\\' => text.extend(['\\', char]),
+                char if char.is_control() => {
+                    char.to_string().bytes().for_each(|byte| _ = write!(text, "\\x{byte:02x}"))
+                }
+                char => text.push(char),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| _ = write!(text, "\\x{byte:02x}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{escaped, ordinal};
+
+    #[test]
+    fn numbers_and_bytes_are_shown_as_in_every_language() {
+        let numbers = [1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111].map(ordinal);
+        assert_eq!(numbers.join(" "), "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 101st 111th");
+        assert_eq!(escaped(b"a\"b\\\n\xffz"), "a\\\"b\\\\\\x0a\\xffz");
+        assert_eq!(escaped("é".as_bytes()), "é");
+    }
+}
