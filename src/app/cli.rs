@@ -28,6 +28,7 @@ Usage: keylatch [/path/to/redis.conf | -] [--option value ...]
        keylatch --healthcheck [-h host] [-p port] [-s socket] [--tls] [--running] [/path/to/redis.conf] [--option value ...]
        keylatch copy [options] FROM TO    (keylatch copy --help)
        keylatch lock [options] NAME -- COMMAND    (keylatch lock --help)
+       keylatch drain [options] SERVER --to HOST:PORT    (keylatch drain --help)
        redis-cli [options] command...     (a link of that name to this binary, or its first argument)
        keylatch --version | --help | --help-all
 ";
@@ -134,6 +135,8 @@ pub(crate) enum CommandLine {
     Copy(Vec<Vec<u8>>),
     /// Run a command with a lock, or show locks, with these arguments.
     Lock(Vec<Vec<u8>>),
+    /// Send the clients of a server elsewhere; the arguments after `drain`.
+    Drain(Vec<Vec<u8>>),
     /// Print this text and exit with status 0.
     Print(String),
 }
@@ -189,6 +192,9 @@ fn parse_with(
     }
     if take_lock(&mut raw) {
         return Ok(CommandLine::Lock(raw));
+    }
+    if take_drain(&mut raw) {
+        return Ok(CommandLine::Drain(raw));
     }
     let target = if raw.first().is_some_and(|word| word == b"--healthcheck") {
         raw.remove(0);
@@ -281,6 +287,15 @@ fn take_lock(raw: &mut Vec<Vec<u8>>) -> bool {
         raw.remove(0);
     }
     is_lock || take_program_name(raw, &["lock"])
+}
+
+/// Removes `drain` in front of an address. Without one, a file of that name is a config file.
+fn take_drain(raw: &mut Vec<Vec<u8>>) -> bool {
+    let is_drain = raw.first().is_some_and(|word| word == b"drain") && raw.iter().any(|word| word.starts_with(b"--to"));
+    if is_drain {
+        raw.remove(0);
+    }
+    is_drain || take_program_name(raw, &["drain"])
 }
 
 /// Removes the options of the health check, wherever they are except as the value of a setting.
@@ -477,6 +492,9 @@ mod tests {
             assert!(matches!(invoke(args), CommandLine::Lock(words) if words == [b"--list"]), "{args:?}");
         }
         assert!(matches!(invoke(&["keylatch", "lock", "job"]), CommandLine::Lock(words) if words == [b"job"]));
+        for args in [&["keylatch", "drain", "a", "--to=b:1"][..], &["keylatch", "keylatch", "drain", "a", "--to=b:1"]] {
+            assert!(matches!(invoke(args), CommandLine::Drain(words) if words == [&b"a"[..], b"--to=b:1"]), "{args:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! The program around the server: command line, process, log, health check, redis-cli, copy, lock.
+//! The program around the server: command line, process, log, health check, redis-cli, copy, lock,
+//! drain.
 
 pub(crate) mod cli;
 pub(crate) mod copy;
 pub(crate) mod daemon;
+pub(crate) mod drain;
 pub(crate) mod endpoint;
 pub(crate) mod healthcheck;
 pub(crate) mod link;
@@ -33,6 +35,7 @@ pub fn main(console: Console) -> ExitCode {
         Ok(CommandLine::RedisCli(args)) => redis_cli::run(args, &cli::version("redis-cli"), console.complain),
         Ok(CommandLine::Copy(args)) => copy::run(args, console),
         Ok(CommandLine::Lock(args)) => lock::run(args, console),
+        Ok(CommandLine::Drain(args)) => drain::run(args, console),
         Ok(CommandLine::Print(text)) => {
             (console.say)(text.trim_end());
             ExitCode::SUCCESS

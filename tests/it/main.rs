@@ -71,6 +71,7 @@ mod locks_page;
 mod log;
 #[cfg(feature = "binary")]
 mod logging;
+mod maintenance;
 mod memory;
 #[cfg(feature = "metrics")]
 mod metrics;
