@@ -138,6 +138,7 @@ mod durability;
 #[cfg(feature = "etcd")]
 mod engine;
 mod error;
+mod explore;
 mod glob;
 mod instance;
 #[cfg(feature = "json")]
@@ -175,12 +176,12 @@ mod vectors;
 #[cfg(feature = "binary")]
 #[doc(hidden)]
 pub use app::{Console, main as run_binary};
+pub use explore::{Explore, ExploreReport, ScenarioOutcome, TestInstance, explore};
 #[cfg(feature = "jemalloc")]
 #[doc(hidden)]
 pub use memory::global::Jemalloc;
 pub use net::builder::Builder;
 pub use net::embedded_topology::{TestNode, TestTopology};
-pub use net::explore::{Explore, Report, ScenarioOutcome, TestInstance, explore};
 pub use net::inspect::{CommandError, LoggedCall};
 pub use net::server::Server;
 pub use test_mode::Fault;

@@ -73,9 +73,9 @@ pub(crate) struct DelayedReply {
 /// The time at which a reply is sent that a fault holds back.
 #[derive(Clone, Copy)]
 pub(crate) enum DelayedUntil {
-    /// When so much real time has passed.
+    /// After so much real time.
     Later(Duration),
-    /// When the clock was moved by so much.
+    /// After the clock was moved by so much.
     Advanced(Duration),
 }
 

@@ -133,27 +133,27 @@ impl Server {
 }
 
 /// Direct access to the keys of a namespace, in database 0.
-pub(super) struct Inspection<'n> {
-    pub(super) namespace: &'n Namespace,
-    pub(super) handlers: &'static Handlers,
+pub(crate) struct Inspection<'n> {
+    pub(crate) namespace: &'n Namespace,
+    pub(crate) handlers: &'static Handlers,
 }
 
 impl Inspection<'_> {
-    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, CommandError> {
         match self.read(&[b"GET", key])? {
             Frame::Bulk(value) => Ok(Some(value.into())),
             _ => Ok(None),
         }
     }
 
-    pub(super) fn ttl(&self, key: &[u8]) -> Result<Option<Duration>, CommandError> {
+    pub(crate) fn ttl(&self, key: &[u8]) -> Result<Option<Duration>, CommandError> {
         match self.read(&[b"PTTL", key])? {
             Frame::Integer(ms) => Ok(u64::try_from(ms).ok().map(Duration::from_millis)),
             _ => Ok(None),
         }
     }
 
-    pub(super) fn keys(&self, pattern: &[u8]) -> Result<Vec<Vec<u8>>, CommandError> {
+    pub(crate) fn keys(&self, pattern: &[u8]) -> Result<Vec<Vec<u8>>, CommandError> {
         let Frame::Array(keys) = self.read(&[b"KEYS", pattern])? else { return Ok(Vec::new()) };
         let mut keys: Vec<Vec<u8>> = keys.iter().filter_map(Frame::as_bytes).map(<[u8]>::to_vec).collect();
         keys.sort_unstable();

@@ -8,7 +8,6 @@ pub(crate) mod embedded_topology;
 #[cfg(not(feature = "etcd"))]
 #[path = "engine_disabled.rs"]
 mod engine;
-pub(crate) mod explore;
 mod handshakes;
 mod held;
 pub(crate) mod inspect;

@@ -109,12 +109,12 @@ impl Server {
     ///
     /// # Errors
     /// If the server is not in test mode, or there are too many.
-    pub(super) fn make_instance(&self, name: &[u8]) -> Result<Arc<Namespace>> {
+    pub(crate) fn make_instance(&self, name: &[u8]) -> Result<Arc<Namespace>> {
         let tenancy = self.shared.tenancy().ok_or(Error::other("the server is not in test mode"))?;
         tenancy.make_lasting(name)
     }
 
-    pub(super) fn handlers(&self) -> &'static Handlers {
+    pub(crate) fn handlers(&self) -> &'static Handlers {
         self.shared.handlers
     }
 

@@ -273,7 +273,7 @@ impl<'a> View<'a> {
         self.peek(key).map(Entry::deadline)
     }
 
-    /// Lets a key expire now, if it has a TTL; returns true if it had one.
+    /// Makes a key expire now, if it has a TTL; returns true if it had one.
     pub(crate) fn expire_now(&mut self, key: Key<'_>) -> bool {
         let has_deadline = self.deadline(key).flatten().is_some();
         if has_deadline {

@@ -59,7 +59,7 @@ pub(crate) enum FaultKind {
     DropAll,
     /// Moves the clock by this time after the call is executed, before the reply.
     Advance(Duration),
-    /// Lets a key that has a TTL expire before the call is executed.
+    /// Makes a key that has a TTL expire before the call is executed.
     Expire(Vec<u8>),
     /// Evicts a key before the call is executed.
     Evict(Vec<u8>),
@@ -183,7 +183,7 @@ impl Fault {
         self.with(FaultKind::Advance(time))
     }
 
-    /// Lets this key expire before the call is executed, if it has a TTL; the clock does not move.
+    /// Makes this key expire before the call is executed, if it has a TTL; the clock does not move.
     pub fn expire(self, key: impl AsRef<[u8]>) -> Self {
         self.with(FaultKind::Expire(key.as_ref().to_vec()))
     }

@@ -170,6 +170,8 @@ for client in 'redis-py Sentinel' 'redis-py asyncio Sentinel'; do
     watched "$work/venv/bin/python" "$here/failover.py" "$client"
 done
 watched node "$work/node/failover.mjs" 'ioredis Sentinel'
+"$work/venv/bin/python" "$here/drain.py" "$binary"
+node "$work/node/drain.mjs" "$binary"
 clustered "$work/venv/bin/python" "$here/run_seed_lock.py" --sections 50
 clustered "$work/venv/bin/python" "$here/locks.py" 'redis-py Lock' 'redis-py asyncio Lock' 'django-redis lock' \
     redlock-py 'pottery Redlock'

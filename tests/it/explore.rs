@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use keylatch::{Explore, Report, TestInstance, explore};
+use keylatch::{Explore, ExploreReport, TestInstance, explore};
 
 /// A client that reports a lost connection as an error.
 struct App {
@@ -45,7 +45,7 @@ impl App {
     }
 }
 
-fn lines(report: &Report) -> Vec<&str> {
+fn lines(report: &ExploreReport) -> Vec<&str> {
     report.failures.iter().map(|(point, _)| &**point).collect()
 }
 

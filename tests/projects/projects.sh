@@ -5,6 +5,7 @@
 # sentinels are projects of their own, with the source of their base and the nodes of topology.sh.
 
 projects='redis-py redis-py-cluster redis-py-sentinels ioredis-cluster node-redis-cluster
+    redis-rs-cluster redis-rs-sentinels
     limits python-redis-lock rq huey django-redis cachelib aiocache walrus channels_redis pottery
     flask-session connect-redis bee-queue'
 pytest='pytest -q --junitxml=$report'
@@ -43,6 +44,24 @@ topology[node-redis-cluster]='pool 6380 200'
 suite[node-redis-cluster]='cd packages/client && PATH=$here/stand-in:$PATH MOCHA_FILE=$report npx mocha -r tsx \
     --reporter mocha-junit-reporter --exit --timeout 60000 --redis-version 7.0.15 \
     --grep "^Cluster| cluster\\." "./lib/cluster/**/*.spec.ts" "./lib/commands/*.spec.ts"'
+
+# Its tests start their servers themselves, one after the other. The features are those that its tests of clusters and of
+# sentinels use.
+nextest='CARGO_PROFILE_DEV_DEBUG=none CARGO_INCREMENTAL=0 cargo nextest run --locked -p redis --features \
+cluster-async,sentinel,tokio-comp,smol-comp,connection-manager,tls-rustls,tls-rustls-insecure,tokio-rustls-comp,\
+smol-rustls-comp,token-based-authentication,cache-aio,json'
+kind[redis-rs-cluster]='client, cluster' version[redis-rs-cluster]=1.6.0
+source[redis-rs-cluster]=git:redis-rs/redis-rs@redis-1.6.0
+prepare[redis-rs-cluster]="$nextest --no-run --test test_cluster --test test_cluster_async --test test_sentinel &&
+    printf '[profile.tcp.junit]\npath = \"junit.xml\"\n' >../junit.toml"
+nextest="$nextest --offline --test-threads 1 --profile tcp --tool-config-file=projects:\$PWD/../junit.toml"
+topology[redis-rs-cluster]='processes 20000'
+suite[redis-rs-cluster]="NODE_TIMEOUT=5000 REDISRS_SERVER_BIN=\$server_of_nodes \
+    $nextest --test test_cluster --test test_cluster_async; cp target/nextest/tcp/junit.xml \$report"
+
+kind[redis-rs-sentinels]='client, Sentinel' version[redis-rs-sentinels]=1.6.0 base[redis-rs-sentinels]=redis-rs-cluster
+suite[redis-rs-sentinels]="sentinel=\$(type -ap redis-server | tail -n 1) REDISRS_SERVER_BIN=\$here/stand-in/server.sh \
+    $nextest --test test_sentinel; cp target/nextest/tcp/junit.xml \$report"
 
 kind[limits]='rate limiter' version[limits]=5.8.0 source[limits]=pypi:limits
 packages[limits]="'.[redis,async-redis,valkey,async-valkey]' hiro flaky pytest==9.0.2 \

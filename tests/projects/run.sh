@@ -16,7 +16,7 @@
 #   GIT=URL            where owner/name.git is cloned from; by default GitHub
 #   SERVERS=keylatch   runs with this server only, and compares with the earlier report of the other
 #
-# Needed besides: redis-server and redis-cli, python3 (3.11) with venv, node 20, npm, git, unshare, ip.
+# Needed besides: redis-server and redis-cli, python3 (3.11) with venv, node 20, npm, cargo with nextest, git, unshare, ip.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

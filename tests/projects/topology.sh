@@ -3,6 +3,8 @@
 #   start_topology cluster FIRST-PORT              three primaries, then their replicas
 #   start_topology sentinels FIRST-PORT NAME       a primary called NAME, two replicas, three sentinels
 #   start_topology pool FIRST-PORT COUNT           nodes that are stopped, for a suite that makes clusters of them itself
+#   start_topology processes FIRST-PORT            nothing: a suite that starts nodes as processes, at ports that the system
+#                                                  chooses, starts $server_of_nodes, and the system chooses those from there
 #
 # With redis-server each node is a process, and a pool is nothing: processes are started when they are wanted. With keylatch
 # the server at port 6379 simulates them. topology_arguments prints the arguments which that server needs for it.
@@ -10,6 +12,7 @@
 topology_arguments() {
     local kind=$1 first=$2 count=6
     [ "$kind" != pool ] || count=$3
+    [ "$kind" != processes ] || count=2000
     echo "--test-mode yes --topology-ports $first-$((first + count - 1)) --namespace-linger 2000000000" \
         "--enable-debug-command yes"
 }
@@ -25,8 +28,13 @@ start_node() {
 
 start_topology() {
     local kind=$1 first=$2 name=${3:-} port node nodes=()
+    export server_of_nodes=redis-server
     if redis-server --version | grep -q keylatch; then
         case $kind in
+        processes)
+            echo "$first $((first + 1999))" >/proc/sys/net/ipv4/ip_local_port_range
+            server_of_nodes=$here/stand-in/node.py
+            ;;
         cluster) redis-cli TEST.CLUSTER CREATE it NODE-TIMEOUT 5000 ;;
         sentinels) redis-cli TEST.SENTINEL CREATE it MASTER "$name" DOWN-AFTER 5000 FAILOVER-TIMEOUT 60000 ;;
         pool)

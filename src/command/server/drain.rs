@@ -43,7 +43,7 @@ pub(super) fn begin(call: &mut Call<'_>) -> Result<()> {
     namespace.push.maintenance.drain(notice, &namespace.clients.all(), (call.config, now));
     let until_ms = now.mono_ms().saturating_add(seconds.unsigned_abs() * 1000);
     let shown = namespace.clients.block(&call.caller.info, Blocking::Pause, NEVER);
-    call.continue_with(Draining { until_ms, stage: Stage::Leaving, _shown: shown })
+    call.continue_with(Draining { until_ms, stage: DrainStage::Leaving, _shown: shown })
 }
 
 /// Returns true if a text is a host and a port.
@@ -52,8 +52,8 @@ fn is_address(text: &[u8]) -> bool {
     colon.is_some_and(|at| at > 0 && parse_int(&text[at + 1..]).is_some_and(|port| (1..=65535).contains(&port)))
 }
 
-/// What is waited for.
-enum Stage {
+/// The event that is waited for.
+enum DrainStage {
     /// Clients leave.
     Leaving,
     /// The server ends.
@@ -65,7 +65,7 @@ enum Stage {
 /// The continuation of SHUTDOWN DRAIN, with a reply only to failures.
 struct Draining {
     until_ms: u64,
-    stage: Stage,
+    stage: DrainStage,
     /// The registration that shows the client as blocked.
     _shown: Blocked,
 }
@@ -73,15 +73,15 @@ struct Draining {
 impl Continuation for Draining {
     fn wait(&mut self) -> Wait<'_> {
         match &self.stage {
-            Stage::Leaving => Wait::Work(Box::pin(tokio::time::sleep(LOOK))),
-            Stage::Stopping(goes_on) => Wait::Work(Box::pin(goes_on.cancelled())),
-            Stage::Stopped => Wait::Work(Box::pin(std::future::pending())),
+            DrainStage::Leaving => Wait::Work(Box::pin(tokio::time::sleep(LOOK))),
+            DrainStage::Stopping(goes_on) => Wait::Work(Box::pin(goes_on.cancelled())),
+            DrainStage::Stopped => Wait::Work(Box::pin(std::future::pending())),
         }
     }
 
     fn step(&mut self, env: Env<'_>, view: &mut View<'_>, _: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
         let namespace = env.namespace;
-        if !matches!(self.stage, Stage::Leaving) {
+        if !matches!(self.stage, DrainStage::Leaving) {
             namespace.push.maintenance.stay();
             return Err(shutdown::failed());
         }
@@ -95,8 +95,8 @@ impl Continuation for Draining {
                 namespace.push.maintenance.stay();
                 return Err(shutdown::failed());
             }
-            Shutdown::Waiting(goes_on) => Stage::Stopping(goes_on),
-            Shutdown::Begun => Stage::Stopped,
+            Shutdown::Waiting(goes_on) => DrainStage::Stopping(goes_on),
+            Shutdown::Begun => DrainStage::Stopped,
         };
         Ok(false)
     }

@@ -109,7 +109,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             token("abort", "ABORT").optional().since("7.0.0"),
             block("drain", &[string("address").token("DRAIN"), integer("seconds").optional()])
                 .optional()
-                .since("0.3.0"),
+                .since("0.2.0"),
         ])
         .docs(
             "1.0.0",

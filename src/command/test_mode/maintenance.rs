@@ -16,31 +16,31 @@ const SLOTS: Arg = string("slots").about("The slots, such as 0-99,200.");
 pub(super) const COMMANDS: &[Command] = &[Command::container("TEST.MAINT", Group::Test, &[
     Command::new("FAILED_OVER", |call| ends(call, "FAILED_OVER"), CONTROLS, Group::Test)
         .args(&[SHARDS])
-        .docs("0.3.0", PER_CLIENT, "Announces that a failover is over."),
+        .docs("0.2.0", PER_CLIENT, "Announces that a failover is over."),
     Command::new("FAILING_OVER", |call| begins(call, "FAILING_OVER"), CONTROLS, Group::Test)
         .args(&[SECONDS, SHARDS])
-        .docs("0.3.0", PER_CLIENT, "Announces a failover."),
+        .docs("0.2.0", PER_CLIENT, "Announces a failover."),
     Command::new("MIGRATED", |call| ends(call, "MIGRATED"), CONTROLS, Group::Test)
         .args(&[SHARDS])
-        .docs("0.3.0", PER_CLIENT, "Announces that shards have been moved."),
+        .docs("0.2.0", PER_CLIENT, "Announces that shards have been moved."),
     Command::new("MIGRATING", |call| begins(call, "MIGRATING"), CONTROLS, Group::Test)
         .args(&[SECONDS, SHARDS])
-        .docs("0.3.0", PER_CLIENT, "Announces that shards are being moved."),
+        .docs("0.2.0", PER_CLIENT, "Announces that shards are being moved."),
     Command::new("MOVING", moving, CONTROLS, Group::Test)
         .args(&[
             integer("seconds").about("The time within which clients are to go."),
             string("address").about("Where to, as host:port; NULL for clients that are to connect again. Clients of the type none are told NULL."),
         ])
-        .docs("0.3.0", PER_CLIENT, "Tells clients to go to another address."),
+        .docs("0.2.0", PER_CLIENT, "Tells clients to go to another address."),
     Command::new("SMIGRATED", slots_migrated, CONTROLS, Group::Test)
         .args(&[string("move").multiple().about("Source and destination, as host:port, and the slots: three arguments for each move.")])
-        .docs("0.3.0", PER_CLIENT, "Announces that slots have moved."),
+        .docs("0.2.0", PER_CLIENT, "Announces that slots have moved."),
     Command::new("SMIGRATING", slots_migrating, CONTROLS, Group::Test)
         .args(&[SLOTS])
-        .docs("0.3.0", PER_CLIENT, "Announces that slots are being moved."),
+        .docs("0.2.0", PER_CLIENT, "Announces that slots are being moved."),
 ])
-.help_since("0.3.0")
-.docs("0.3.0", "Depends on subcommand.", "Contains the notices of maintenance.")];
+.help_since("0.2.0")
+.docs("0.2.0", "Depends on subcommand.", "Contains the notices of maintenance.")];
 
 fn seconds(call: &mut Call<'_>) -> Result<i64> {
     let seconds = call.args.int()?;

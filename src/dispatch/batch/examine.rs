@@ -9,7 +9,7 @@ use crate::client::session::Client;
 use crate::client::tracking::CACHING;
 use crate::dispatch::batch::BatchRun;
 use crate::dispatch::batch::test_mode::apply_fault;
-use crate::dispatch::checks::{Admission, CHECKS, FAULTS, Obstacle, closed_to_client};
+use crate::dispatch::checks::{Admission, CHECKS, Obstacle, closed_to_client};
 use crate::dispatch::plan::{PlannedRequests, RequestRun};
 use crate::dispatch::run::refuse;
 use crate::dispatch::{Next, denials, unknown};
@@ -48,12 +48,9 @@ impl BatchRun<'_> {
                 client.session.was_struck = was_struck;
                 return Next::Again;
             }
-            if !was_struck {
-                admitted = self.admission(client, request, command).obstacle(&FAULTS).map_or(admitted, Err);
-            }
         }
         if !was_struck {
-            self.record_received(client, request, command, admitted.as_ref().err());
+            admitted = self.try_faults(client, request, command, admitted);
         }
         let next = match apply_fault(client, command, admitted) {
             Ok(command) => {
@@ -76,13 +73,10 @@ impl BatchRun<'_> {
                 client.caller.called = command;
                 Next::Retry
             }
-            Err(Obstacle::Injected(kind)) => {
-                if command.is_some_and(|command| self.strike(client, command, &kind)) {
-                    client.caller.is_short_of_memory = false;
-                    return Next::Again;
-                }
-                Next::Done
-            }
+            Err(Obstacle::Injected(kind)) => match command {
+                Some(command) if self.strike(client, command, &kind) => return Next::Again,
+                _ => Next::Done,
+            },
             Err(Obstacle::Refused(error, _)) => {
                 client.session.replies.begin_request();
                 self.reject(client, request, command, &error, out);

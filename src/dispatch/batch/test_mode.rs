@@ -2,7 +2,7 @@
 
 use crate::client::session::Client;
 use crate::dispatch::batch::BatchRun;
-use crate::dispatch::checks::Obstacle;
+use crate::dispatch::checks::{FAULTS, Obstacle};
 use crate::dispatch::host::HostCall;
 use crate::dispatch::texts::forget_scripts;
 use crate::dispatch::{history, post_call};
@@ -26,9 +26,23 @@ impl BatchRun<'_> {
         self.read_time();
     }
 
+    /// Tries the faults at a request if it is admitted, and adds it to the journal; returns whether it is admitted then.
+    pub(super) fn try_faults(
+        &mut self,
+        client: &Client,
+        request: Request<'_>,
+        command: Option<&'static CommandSpec>,
+        admitted: Result<&'static CommandSpec, Obstacle>,
+    ) -> Result<&'static CommandSpec, Obstacle> {
+        let admitted = admitted
+            .and_then(|command| self.admission(client, request, command).obstacle(&FAULTS).map_or(Ok(command), Err));
+        self.record_received(client, request, command, admitted.as_ref().err());
+        admitted
+    }
+
     /// Adds a request to the journal of test mode, unless a pause holds it back: then it is executed, and recorded,
     /// later.
-    pub(super) fn record_received(
+    fn record_received(
         &mut self,
         client: &Client,
         request: Request<'_>,
@@ -83,7 +97,7 @@ impl BatchRun<'_> {
         keys.into_iter().filter_map(found).collect()
     }
 
-    /// Does what a fault does before the call that it strikes; returns true if the call is executed afterwards. Data and
+    /// Applies a fault before the call that it strikes; returns true if the call is executed afterwards. Data and
     /// scripts stay while a busy script holds the gate: then the call is refused.
     #[cold]
     pub(super) fn strike(&mut self, client: &mut Client, command: &CommandSpec, kind: &FaultKind) -> bool {
@@ -92,7 +106,7 @@ impl BatchRun<'_> {
             self.change_data(client.caller.db, command, kind);
         }
         if kind.is_of_data() {
-            client.session.was_struck = true;
+            (client.session.was_struck, client.caller.is_short_of_memory) = (true, false);
             return true;
         }
         if *kind != FaultKind::Drop {

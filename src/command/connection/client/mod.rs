@@ -50,7 +50,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             .docs("2.4.0", PER_CLIENT, "Lists the connected clients."),
         Command::new("MAINT_NOTIFICATIONS", notices::maint_notifications, PLAIN, Group::Connection)
             .args(notices::ARGS)
-            .docs("0.3.0", "O(1)", "Sets whether the connection is told of maintenance, such as the drain of the server."),
+            .docs("0.2.0", "O(1)", "Sets whether the connection is told of maintenance, such as the drain of the server."),
         Command::new("NO-EVICT", no_evict, RULE, Group::Connection)
             .args(SWITCH)
             .docs("7.0.0", "O(1)", "Exempts the connection from client eviction."),

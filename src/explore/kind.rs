@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::test_mode::Fault;
 
-/// What happens to a call.
+/// An event that strikes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PointKind {
     LostReply,

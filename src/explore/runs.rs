@@ -1,7 +1,6 @@
 //! Runs of a scenario, each in a private instance of its own, and at the same time by its clock.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +17,9 @@ use crate::net::inspect::{CommandError, Inspection};
 use crate::net::server::Server;
 use crate::test_mode::{Fault, ReceivedCall};
 use crate::upkeep::time_travel::travel_blocking;
+
+/// Name of the threads on which scenarios run, whose panics are not printed.
+const THREAD: &str = "keylatch-explore";
 
 /// The scenario of a test.
 pub(super) type Scenario = Arc<dyn Fn(&TestInstance) -> Result<(), String> + Send + Sync>;
@@ -147,14 +149,10 @@ impl Runner {
             let result = quietly(|| scenario(&instance));
             let _ = sender.send(result); // nobody listens after the timeout
         };
-        thread::Builder::new().name("explore".to_owned()).spawn(run).map_err(|error| error.to_string())?;
+        thread::Builder::new().name(THREAD.to_owned()).spawn(run).map_err(|error| error.to_string())?;
         let limit = self.timeout.as_secs_f64();
         receiver.recv_timeout(self.timeout).unwrap_or_else(|_| Err(format!("did not end within {limit} s")))
     }
-}
-
-thread_local! {
-    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Calls a scenario; a panic becomes an error, and is not printed.
@@ -163,12 +161,11 @@ fn quietly(scenario: impl FnOnce() -> Result<(), String>) -> Result<(), String> 
     HOOK.call_once(|| {
         let print = take_hook();
         set_hook(Box::new(move |panic| {
-            if !IS_QUIET.get() {
+            if thread::current().name() != Some(THREAD) {
                 print(panic);
             }
         }));
     });
-    IS_QUIET.set(true);
     catch_unwind(AssertUnwindSafe(scenario)).unwrap_or_else(|panic| Err(message(&*panic)))
 }
 

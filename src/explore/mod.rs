@@ -11,16 +11,17 @@ mod runs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::net::explore::kind::PointKind;
-use crate::net::explore::points::{Baseline, Point};
-use crate::net::explore::runs::{Run, Runner, Scenario};
+use crate::explore::kind::PointKind;
+use crate::explore::points::{Baseline, Point};
+use crate::explore::runs::{Run, Runner, Scenario};
 use crate::random::Random;
+use crate::time::clock::Clock;
 
-pub use report::Report;
+pub use report::ExploreReport;
 pub use runs::{ScenarioOutcome, TestInstance};
 
 /// Time for which pairs are tried without a budget.
@@ -140,36 +141,41 @@ impl Explore {
     /// If the scenario fails without a fault, or is another one in the second run; if a kind or a point that was asked for does
     /// not exist.
     #[track_caller]
-    pub fn report<R: ScenarioOutcome>(self, scenario: impl Fn(&TestInstance) -> R + Send + Sync + 'static) -> Report {
+    pub fn report<R: ScenarioOutcome>(
+        self,
+        scenario: impl Fn(&TestInstance) -> R + Send + Sync + 'static,
+    ) -> ExploreReport {
         match self.explore(Arc::new(move |instance: &TestInstance| scenario(instance).into_result())) {
             Ok(report) => report,
             Err(reason) => panic!("explore: {reason}"),
         }
     }
 
-    fn explore(self, scenario: Scenario) -> Result<Report, String> {
-        let begun = Instant::now();
+    fn explore(self, scenario: Scenario) -> Result<ExploreReport, String> {
+        let clock = Clock::system();
+        let begun_us = clock.now().mono_us();
+        let elapsed = || Duration::from_micros(clock.now().mono_us().saturating_sub(begun_us));
         let kinds = self.kinds.iter().map(|name| PointKind::named(name)).collect::<Result<Vec<_>, String>>()?;
         let runner = Runner::new(scenario, self.timeout)?;
         let (first, second) = (runner.run(&[])?.without_fault()?, runner.run(&[])?.without_fault()?);
         let baseline = Baseline::new(&first, &second).map_err(|reason| format!("not repeatable: {reason}"))?;
         let (points, left_out) = baseline.points(&kinds, self.late_by);
         let singles = self.chosen(points.iter().map(std::slice::from_ref).collect())?;
-        let mut report = Report { left_out, ..Report::default() };
-        self.try_all(&runner, &baseline, &singles, (begun, self.budget), &mut report)?;
+        let mut report = ExploreReport { left_out, ..ExploreReport::default() };
+        self.try_all(&runner, &baseline, &singles, (&elapsed, self.budget), &mut report)?;
         if self.has_pairs && self.only.is_empty() {
             let pairs = self.pairs_of(&points);
-            let until = self.budget.unwrap_or_else(|| begun.elapsed() + PAIRS_BUDGET);
+            let until = self.budget.unwrap_or_else(|| elapsed() + PAIRS_BUDGET);
             self.try_all(
                 &runner,
                 &baseline,
                 &pairs.iter().map(|pair| &pair[..]).collect::<Vec<_>>(),
-                (begun, Some(until)),
+                (&elapsed, Some(until)),
                 &mut report,
             )?;
             report.seed = Some(self.seed);
         }
-        report.time = begun.elapsed();
+        report.time = elapsed();
         Ok(report)
     }
 
@@ -209,14 +215,14 @@ impl Explore {
         runner: &Runner,
         baseline: &Baseline,
         trials: &[&[Point]],
-        (begun, until): (Instant, Option<Duration>),
-        report: &mut Report,
+        (elapsed, until): (&(dyn Fn() -> Duration + Sync), Option<Duration>),
+        report: &mut ExploreReport,
     ) -> Result<(), String> {
         let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let work = || {
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
-                let is_over = until.is_some_and(|until| begun.elapsed() >= until);
+                let is_over = until.is_some_and(|until| elapsed() >= until);
                 let Some(trial) = trials.get(at).filter(|_| !is_over) else { return Ok(()) };
                 let faults: Vec<_> = trial.iter().map(|point| point.fault.clone()).collect();
                 let run = runner.run(&faults)?;
@@ -239,7 +245,7 @@ impl Explore {
 }
 
 /// Adds the outcome of a run to the report.
-fn judge(baseline: &Baseline, trial: &[Point], run: Run, report: &mut Report) {
+fn judge(baseline: &Baseline, trial: &[Point], run: Run, report: &mut ExploreReport) {
     let name = trial.iter().map(|point| &*point.name).collect::<Vec<_>>().join(" + ");
     report.points += 1;
     match (baseline.difference(trial, &run.calls), run.outcome) {

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::net::explore::kind::PointKind;
+use crate::explore::kind::PointKind;
 use crate::spec::marks::{LOADS_SCRIPTS, RUNS_DIGEST, RUNS_FUNCTION, SPARED_BY_FAULTS};
 use crate::spec::{CommandSpec, DENY_OOM, WRITE};
 use crate::test_mode::{CONTROL_CLIENT, Fault, ReceivedCall};

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// [`Explore::only`](crate::Explore::only) try it again.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct Report {
+pub struct ExploreReport {
     /// The number of points that were tried.
     pub points: usize,
     /// The points at which the scenario has failed, with what it said.
@@ -24,14 +24,14 @@ pub struct Report {
     pub time: Duration,
 }
 
-impl Report {
+impl ExploreReport {
     /// Returns true if the scenario has passed at all points that were tried, and there was one.
     pub fn is_passed(&self) -> bool {
         self.points > 0 && self.failures.is_empty() && self.not_repeatable.is_empty()
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ExploreReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.time.as_secs_f64();
         write!(f, "explore: {} points in {seconds:.1} s: {} failed", self.points, self.failures.len())?;
