@@ -44,10 +44,11 @@ impl Config {
         self.own.extend(["save", "dbfilename", "appendonly"]);
     }
 
-    /// Makes the settings those of a node of a cluster, or of none, whatever the process is.
-    pub(crate) fn join_cluster(&mut self, is_node: bool) {
-        self.cluster_enabled = is_node;
-        self.own.insert("cluster-enabled");
+    /// Makes the settings those of a node of a topology at this port, of a cluster or not, whatever the process is.
+    pub(crate) fn join_topology(&mut self, is_clustered: bool, port: u16, is_tls: bool) {
+        self.cluster_enabled = is_clustered;
+        (self.port, self.tls_port) = if is_tls { (0, port) } else { (port, 0) };
+        self.own.extend(["cluster-enabled", "port", "tls-port"]);
     }
 
     /// Replaces the values of all settings that are secrets by their defaults, for good.

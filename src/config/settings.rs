@@ -36,8 +36,7 @@ pub enum ChangeTime {
 pub enum SettingEffect {
     /// The server implements the setting.
     Supported,
-    /// The server accepts and reports the setting, so that files and clients written for Redis work, without any
-    /// effect.
+    /// The server accepts and reports the setting without any effect, so that files and clients written for Redis work.
     Nothing,
 }
 
@@ -140,8 +139,7 @@ impl Setting {
         self.hidden && self.effect == SettingEffect::Supported && matches!(self.kind, Kind::Switch)
     }
 
-    /// Returns true if the example file and the help show the setting: hidden ones without effect are only for test
-    /// suites.
+    /// Returns true if the example file and the help show the setting: hidden ones without effect are for test suites.
     pub fn is_documented(&self) -> bool {
         !self.hidden || self.effect == SettingEffect::Supported
     }
@@ -373,8 +371,7 @@ supported! {
         /// The number of writes that TEST.FAILOVER can forget; 0 remembers none. Those before the last 64 MB are not
         /// remembered, either.
         "test-journal-max" !hidden %own test_journal_max: usize = "1000", Kind::Int(0, INT_MAX), Runtime, Supported;
-        /// The time in milliseconds of real time for which a private instance stays after its last connection was
-        /// closed.
+        /// The milliseconds of real time for which a private instance stays after its last connection was closed.
         "namespace-linger" !hidden %own namespace_linger_ms: u64 = "5000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// The ports of the nodes that TEST.CLUSTER and TEST.SENTINEL make, as `7000-7099`; without it any free ones.
         "topology-ports" !hidden topology_ports: Option<RangeInclusive<u16>> = "", Kind::PortRange, Start, Supported;
@@ -665,6 +662,12 @@ supported! {
         "cluster-announce-tls-port" %own cluster_announce_tls_port: u16 = "0", Kind::Int(0, 65535), Runtime, Supported;
         /// The port of the cluster bus that clients are told.
         "cluster-announce-bus-port" %own cluster_announce_bus_port: u16 = "0", Kind::Int(0, 65535), Runtime, Supported;
+        /// Excludes the node from elections while it is a replica. This and the next two are of nodes of TEST.CLUSTER.
+        "cluster-replica-no-failover" | "cluster-slave-no-failover" %own cluster_replica_no_failover: bool = "no", Kind::Switch, Runtime, Supported;
+        /// Moves the node, as a replica, with its primary's slots, and to a primary that has no replica left.
+        "cluster-allow-replica-migration" %own cluster_allow_replica_migration: bool = "yes", Kind::Switch, Runtime, Supported;
+        /// The number of replicas that stay with the primary when one moves.
+        "cluster-migration-barrier" %own cluster_migration_barrier: u32 = "1", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Names the node to clients by its address, by its host name, or not at all, so that they use the address that they have.
         "cluster-preferred-endpoint-type" %own cluster_preferred_endpoint_type: EndpointType = "ip",
             Kind::Choice(EndpointType::WORDS), Runtime, Supported;

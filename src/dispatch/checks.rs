@@ -32,7 +32,6 @@ use crate::spec::{
     MAY_REPLICATE, NO_ASYNC_LOADING, NO_AUTH, NO_ENGINE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, ONLY_SENTINEL,
     READ, SKIP_MONITOR, STALE, WRITE,
 };
-use crate::test_mode::FaultCaller;
 use crate::text::Dialect;
 
 /// Check for one reason of rejection.
@@ -418,8 +417,7 @@ fn fault(call: &Admission<'_>) -> Option<Obstacle> {
     let test_mode = call.namespace.test_mode.as_deref()?;
     let is_queueing = call.is_in_transaction() && !call.command.is(EXECUTES_QUEUE) && !call.has(NO_QUEUE);
     let name = call.caller.info.names().name;
-    let caller = FaultCaller { name: &name, is_queueing };
-    test_mode.faults.lock().fault_of(call.command, call.request, caller).map(Obstacle::Injected)
+    test_mode.faults.lock().fault_of(call.command, call.request, (&name, is_queueing)).map(Obstacle::Injected)
 }
 
 fn permission_at_exec(call: &Admission<'_>) -> Option<Obstacle> {

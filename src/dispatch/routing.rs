@@ -5,9 +5,10 @@
 use std::net::SocketAddr;
 
 use crate::client::caller::Caller;
-use crate::config::{Config, EndpointType};
+use crate::config::EndpointType;
 use crate::dispatch::admission::{Admission, declares_writes};
 use crate::error::Error;
+use crate::namespace::member::Member;
 use crate::namespace::member::RoutingTable;
 use crate::spec::marks::MOVES_KEYS;
 use crate::spec::registry::Hashes;
@@ -45,8 +46,8 @@ impl Redirection {
                 Error::ClusterDown("CLUSTERDOWN The cluster is down and only accepts read commands")
             }
             Redirection::TryAgain => Error::TryAgain,
-            Redirection::Ask { slot, port } => Error::Ask { slot, host: host_of(call.config, call.caller), port },
-            Redirection::Moved { slot, port } => Error::Moved { slot, host: host_of(call.config, call.caller), port },
+            Redirection::Ask { slot, port } => Error::Ask { slot, host: host_at(call, port), port },
+            Redirection::Moved { slot, port } => Error::Moved { slot, host: host_at(call, port), port },
         }
     }
 
@@ -136,16 +137,20 @@ fn count_present(call: &Admission<'_>, keys: &[&[u8]]) -> (usize, usize) {
     (present, keys.len() - present)
 }
 
-/// Returns the host of a node, as a client that has reached another one is told.
-pub(crate) fn host_of(config: &Config, caller: &Caller) -> Box<str> {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into();
-    let reached = || caller.info.peer.laddr.parse::<SocketAddr>().ok().map(|addr| addr.ip().to_canonical().to_string());
-    match config.cluster_preferred_endpoint_type {
-        EndpointType::Ip => match &config.cluster_announce_ip {
-            Some(ip) => text(ip),
-            None => reached().unwrap_or_default().into(),
-        },
-        EndpointType::HostName => config.cluster_announce_hostname.as_deref().map_or_else(|| "?".into(), text),
+/// Returns the host of the node at a port, as the calling client is told.
+fn host_at(call: &Admission<'_>, port: u16) -> Box<str> {
+    let announced = call.namespace.member().and_then(Member::topology).map(|topology| topology.announced(port));
+    let announced = announced.unwrap_or_default();
+    match call.config.cluster_preferred_endpoint_type {
+        EndpointType::Ip => announced.ip.map_or_else(|| reached_host(call.caller), String::into_boxed_str),
+        EndpointType::HostName if announced.host_name.is_empty() => "?".into(),
+        EndpointType::HostName => announced.host_name.into(),
         EndpointType::Unknown => "".into(),
     }
+}
+
+/// Returns the IP address at which a client has reached the server.
+pub(crate) fn reached_host(caller: &Caller) -> Box<str> {
+    let reached = caller.info.peer.laddr.parse::<SocketAddr>().ok();
+    reached.map(|addr| addr.ip().to_canonical().to_string()).unwrap_or_default().into()
 }

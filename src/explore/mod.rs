@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 
 use crate::explore::kind::PointKind;
 use crate::explore::points::{Baseline, Point};
-use crate::explore::runs::{Run, Runner, Scenario};
+use crate::explore::runs::{ExploredScenario, Run, Runner};
 use crate::random::Random;
 use crate::time::clock::Clock;
 
@@ -151,7 +151,7 @@ impl Explore {
         }
     }
 
-    fn explore(self, scenario: Scenario) -> Result<ExploreReport, String> {
+    fn explore(self, scenario: ExploredScenario) -> Result<ExploreReport, String> {
         let clock = Clock::system();
         let begun_us = clock.now().mono_us();
         let elapsed = || Duration::from_micros(clock.now().mono_us().saturating_sub(begun_us));

@@ -22,7 +22,7 @@ use crate::upkeep::time_travel::travel_blocking;
 const THREAD: &str = "keylatch-explore";
 
 /// The scenario of a test.
-pub(super) type Scenario = Arc<dyn Fn(&TestInstance) -> Result<(), String> + Send + Sync>;
+pub(super) type ExploredScenario = Arc<dyn Fn(&TestInstance) -> Result<(), String> + Send + Sync>;
 
 /// The outcome of a scenario: nothing, or a `Result`.
 pub trait ScenarioOutcome {
@@ -112,14 +112,14 @@ impl Run {
 /// Server, scenario and time of all runs.
 pub(super) struct Runner {
     server: Arc<Server>,
-    scenario: Scenario,
+    scenario: ExploredScenario,
     timeout: Duration,
     start_ms: i64,
     last: AtomicU64,
 }
 
 impl Runner {
-    pub(super) fn new(scenario: Scenario, timeout: Duration) -> Result<Self, String> {
+    pub(super) fn new(scenario: ExploredScenario, timeout: Duration) -> Result<Self, String> {
         let server = Builder::default().test_mode().start_blocking().map_err(|error| error.to_string())?;
         let start_ms = server.namespace().clock.now().wall_ms();
         Ok(Runner { server: Arc::new(server), scenario, timeout, start_ms, last: AtomicU64::new(0) })

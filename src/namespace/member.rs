@@ -34,6 +34,9 @@ pub(crate) trait Topology: Send + Sync {
     /// Returns the cluster as a node sees it; `None` if it is no cluster.
     fn view(&self, at: NodeNumber, now: Now) -> Option<ClusterView>;
 
+    /// Returns the name that the node at a port announces.
+    fn announced(&self, port: u16) -> AnnouncedName;
+
     /// Returns true if the nodes are a cluster.
     fn is_cluster(&self) -> bool;
 
@@ -42,6 +45,14 @@ pub(crate) trait Topology: Send + Sync {
 
     /// Passes a message published at a node on to the subscribers of the nodes that it reaches: all, or those of its shard.
     fn publish(&self, from: NodeNumber, message: Message<'_>, is_sharded: bool, now: Now);
+}
+
+/// The name that a node announces by its settings, in place of the address that a client has reached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AnnouncedName {
+    pub(crate) ip: Option<String>,
+    /// The host name; empty without one.
+    pub(crate) host_name: String,
 }
 
 /// Change of a topology, or a question about it.

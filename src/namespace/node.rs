@@ -13,14 +13,19 @@ use crate::topology::NodeIdentity;
 
 impl Namespace {
     /// Creates a namespace that is to be a node of a topology made in `creator`, whose clock it shares: one of a cluster with
-    /// this identity, or none of one.
-    pub(crate) fn new_node(main: &Namespace, name: &[u8], creator: &Namespace, node: Option<NodeIdentity>) -> Self {
+    /// this identity, or none of one. Its clients connect to this port, with TLS or without.
+    pub(crate) fn new_node(
+        (main, creator): (&Namespace, &Namespace),
+        name: &[u8],
+        node: Option<NodeIdentity>,
+        (port, is_tls): (u16, bool),
+    ) -> Self {
         let mut namespace = Namespace::new_replica(main, name, creator);
         let is_clustered = node.is_some();
         // No check can refuse this setting.
         let _ = namespace.settings.update(|config| {
             let mut config = config.clone();
-            config.join_cluster(is_clustered);
+            config.join_topology(is_clustered, port, is_tls);
             Ok(config)
         });
         namespace.restrictions.set(crate::namespace::IN_CLUSTER, is_clustered);

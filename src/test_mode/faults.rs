@@ -82,8 +82,8 @@ impl ActiveFault {
     }
 
     /// Returns whether the fault fires at a call, and counts it then.
-    fn fires(&mut self, command: &CommandSpec, request: Request<'_>, caller: FaultCaller<'_>) -> bool {
-        if !self.matches(command, request, caller) || self.left == Some(0) {
+    fn fires(&mut self, command: &CommandSpec, request: Request<'_>, (name, is_queueing): (&str, bool)) -> bool {
+        if !self.matches(command, request, (name, is_queueing)) || self.left == Some(0) {
             return false;
         }
         if self.after > 0 {
@@ -98,7 +98,7 @@ impl ActiveFault {
         true
     }
 
-    fn matches(&self, command: &CommandSpec, request: Request<'_>, caller: FaultCaller<'_>) -> bool {
+    fn matches(&self, command: &CommandSpec, request: Request<'_>, (name, is_queueing): (&str, bool)) -> bool {
         let is_command = match self.command {
             Some(wanted) => wanted.covers(command),
             None => !command.is(SPARED_BY_FAULTS),
@@ -109,19 +109,10 @@ impl ActiveFault {
         };
         is_command
             && !self.is_of_link
-            && (self.is_queued || !caller.is_queueing)
-            && self.client.as_ref().is_none_or(|name| name == caller.name.as_bytes())
+            && (self.is_queued || !is_queueing)
+            && self.client.as_ref().is_none_or(|name| name == name.as_bytes())
             && self.key.as_ref().is_none_or(has_key)
     }
-}
-
-/// The state of a client on which it depends whether its call is matched.
-#[derive(Clone, Copy)]
-pub(crate) struct FaultCaller<'c> {
-    /// The name of the connection.
-    pub(crate) name: &'c str,
-    /// True if the call is queued in a transaction.
-    pub(crate) is_queueing: bool,
 }
 
 /// Faults in the order in which they were added.
@@ -171,16 +162,19 @@ impl Faults {
         }
     }
 
-    /// Returns the effect of the first fault that fires at a call.
+    /// Returns the effect of the first fault that fires at a call of a client with this name, which may be queued in a
+    /// transaction.
     pub(crate) fn fault_of(
         &mut self,
         command: &CommandSpec,
         request: Request<'_>,
-        caller: FaultCaller<'_>,
+        (name, is_queueing): (&str, bool),
     ) -> Option<FaultKind> {
         if self.list.is_empty() || command.command.group == Group::Test {
             return None;
         }
-        self.list.iter_mut().find_map(|(_, fault)| fault.fires(command, request, caller).then(|| fault.kind.clone()))
+        self.list
+            .iter_mut()
+            .find_map(|(_, fault)| fault.fires(command, request, (name, is_queueing)).then(|| fault.kind.clone()))
     }
 }

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 pub(crate) use calls::{CallJournal, ReceivedCall};
 pub use fault::Fault;
 pub(crate) use fault::FaultKind;
-pub(crate) use faults::{ActiveFault, FaultCaller, Faults, LINK};
+pub(crate) use faults::{ActiveFault, Faults, LINK};
 pub(crate) use history::{NamespaceHistory, PreviousState, ScriptTexts};
 pub(crate) use recorder::Recorder;
 

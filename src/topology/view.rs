@@ -56,6 +56,8 @@ pub(crate) struct NodeView {
     /// The id of its primary, in a replica.
     pub(crate) primary: Option<String>,
     pub(crate) health: NodeHealth,
+    /// True if it does not stand for election.
+    pub(crate) has_no_failover: bool,
     /// True before the two nodes have met.
     pub(crate) is_in_handshake: bool,
     /// Times of the last unanswered ping and of the last answer, in milliseconds since 1970; 0 without one.
@@ -96,8 +98,8 @@ pub(crate) enum NodeAddress {
     /// The seeing node itself: the address that the settings announce, or that the client has reached.
     #[default]
     Own,
-    /// Another port of the host that the client has reached.
-    SameHost { port: u16 },
+    /// Another port of the host that the client has reached, or of the one that the node announces.
+    SameHost { port: u16, ip: Option<String>, host_name: String },
     /// An address of its own; ports are 0 where there is none of the kind.
     #[cfg_attr(not(any(test, feature = "etcd")), allow(dead_code, reason = "nodes of an engine"))]
     At { ip: String, port: u16, tls_port: u16, bus_port: u16, host_name: String },

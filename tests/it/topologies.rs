@@ -602,3 +602,36 @@ fn a_program_makes_sentinels_of_its_embedded_server() {
     assert!(topology.migrate(0..=1, 2).is_err());
     assert!(server.server().sentinel(2, 0).is_err());
 }
+
+#[test]
+fn a_replica_without_failover_is_not_elected() {
+    let mut cluster = TestCluster::new();
+    cluster.node(3).expect(&[("CONFIG SET cluster-replica-no-failover yes", "+OK")]);
+    cluster.ok("STOP", "0");
+    cluster.advance(15_000);
+    cluster.node(1).expect(&[("SET c 1", DOWN)]);
+    assert!(cluster.node(1).call("CLUSTER NODES").contains(" slave,nofailover "));
+    cluster.node(3).expect(&[("CONFIG SET cluster-replica-no-failover no", "+OK")]);
+    cluster.advance(1);
+    cluster.node(1).expect(&[("SET c 1", "+OK")]);
+    assert_eq!(cluster.role(3), "master");
+}
+
+#[test]
+fn a_replica_moves_to_a_primary_that_has_none_left() {
+    // The replicas of node 0 are 2 and 4, those of node 1 are 3 and 5.
+    let mut cluster = TestCluster::of("PRIMARIES 2 REPLICAS 2");
+    let primary_of = |cluster: &mut TestCluster, node: usize| {
+        let nodes = cluster.test("NODES", "");
+        let of = nodes.split(" primary :").nth(node + 1).and_then(|rest| rest.split(' ').next());
+        of.expect("a number").to_owned()
+    };
+    cluster.ok("STOP", "3");
+    cluster.ok("STOP", "5");
+    cluster.advance(15_000);
+    cluster.advance(4_999);
+    assert_eq!([2, 4].map(|node| primary_of(&mut cluster, node)), ["0", "0"]);
+    cluster.advance(1);
+    let moved = [2, 4].map(|node| primary_of(&mut cluster, node));
+    assert!(moved == ["1", "0"] || moved == ["0", "1"], "{moved:?}");
+}

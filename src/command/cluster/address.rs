@@ -63,13 +63,13 @@ impl AddressBook {
     pub(super) fn find(&self, address: &NodeAddress) -> Cow<'_, Announced> {
         Cow::Owned(match address {
             NodeAddress::Own => return Cow::Borrowed(&self.own),
-            NodeAddress::SameHost { port } => Announced {
+            NodeAddress::SameHost { port, ip, host_name } => Announced {
                 port: *port,
                 bus_port: bus_port_of(*port),
                 plain_port: if self.is_tls { 0 } else { *port },
                 tls_port: if self.is_tls { *port } else { 0 },
-                ip: self.own.ip.clone(),
-                host_name: self.own.host_name.clone(),
+                ip: ip.clone().unwrap_or_else(|| self.own.ip.clone()),
+                host_name: host_name.clone(),
             },
             NodeAddress::At { ip, port, tls_port, bus_port, host_name } => Announced {
                 port: port_for(self.is_tls, *port, *tls_port),

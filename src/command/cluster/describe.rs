@@ -53,7 +53,8 @@ fn flags(node: &NodeView, at: &Announced, is_own: bool) -> String {
         NodeHealth::Failed => ",fail",
     };
     let has_address = at.port != 0 || !at.ip.is_empty();
-    format!("{}{role}{health}{}", if is_own { "myself," } else { "" }, if has_address { "" } else { ",noaddr" })
+    let (own, no_address) = (if is_own { "myself," } else { "" }, if has_address { "" } else { ",noaddr" });
+    format!("{own}{role}{health}{no_address}{}", if node.has_no_failover { ",nofailover" } else { "" })
 }
 
 /// Returns the text of INFO.
@@ -276,7 +277,8 @@ mod tests {
         let address = NodeAddress::At { ip: String::new(), port: 0, tls_port: 0, bus_port: 0, host_name };
         let gone = NodeView { address, health: NodeHealth::Suspected, slots: Vec::new(), ..view.nodes[1].clone() };
         assert_eq!(line(&view, &gone, &addresses), "F :0@0,a.example master,fail?,noaddr - 0 1580 7 connected");
-        let beside = NodeView { address: NodeAddress::SameHost { port: 7 }, ..gone };
+        let beside =
+            NodeView { address: NodeAddress::SameHost { port: 7, ip: None, host_name: String::new() }, ..gone };
         assert_eq!(line(&view, &beside, &addresses), "F 127.0.0.1:7@10007 master,fail? - 0 1580 7 connected");
     }
 

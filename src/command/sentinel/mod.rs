@@ -3,7 +3,7 @@
 use crate::command::topology::perform;
 use crate::dispatch::args::is_word;
 use crate::dispatch::call::Handler;
-use crate::dispatch::routing::host_of;
+use crate::dispatch::routing::reached_host;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::namespace::member::{Operation, Question};
@@ -91,6 +91,7 @@ fn config(call: &mut Call<'_>) -> Result<()> {
 pub(crate) fn forward(call: &mut Call<'_>, question: Question, words: Vec<String>) -> Result<()> {
     let at = call.namespace.member().and_then(|member| Some((member.number, member.topology()?)));
     let (at, topology) = at.ok_or(Error::other("this sentinel has ended"))?;
-    let host = host_of(call.config, call.caller).into();
+    let announced = call.config.cluster_announce_ip.as_deref().map(|ip| String::from_utf8_lossy(ip).into_owned());
+    let host = announced.unwrap_or_else(|| reached_host(call.caller).into());
     perform(call, topology, Operation::Sentinel { at, question, words, host })
 }

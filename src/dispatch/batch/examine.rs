@@ -31,9 +31,7 @@ impl BatchRun<'_> {
         out: &mut Output,
     ) -> Next {
         let (request, command) = (planned.request(*index), planned.command(*index));
-        if self.env.namespace.test_mode.as_ref().is_some_and(|test_mode| test_mode.recorder.is_checkpoint_due()) {
-            self.make_checkpoint();
-        }
+        self.make_checkpoint_if_due();
         self.make_room(client, out);
         let before = out.mark();
         let (mut answered, mut locks) = (None, None);

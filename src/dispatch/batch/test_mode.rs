@@ -14,14 +14,17 @@ use crate::store::Key;
 use crate::test_mode::{CONTROL_CLIENT, FaultKind, ReceivedCall};
 
 impl BatchRun<'_> {
-    /// Makes a checkpoint of the history. Does nothing while a busy script holds the gate; a later request does it
-    /// then.
-    #[cold]
-    pub(super) fn make_checkpoint(&mut self) {
+    /// Makes a checkpoint of the history if one is due. Does nothing while a busy script holds the gate; a later request does
+    /// it then.
+    pub(super) fn make_checkpoint_if_due(&mut self) {
+        let namespace = self.env.namespace;
+        if !namespace.test_mode.as_ref().is_some_and(|test_mode| test_mode.recorder.is_checkpoint_due()) {
+            return;
+        }
         self.release_gate(); // the gate is not reentrant
         let cx = self.cx();
-        if let Some(mut exclusive) = self.env.namespace.store.try_exclusive() {
-            history::checkpoint(self.env.namespace, &mut exclusive.view(0, cx));
+        if let Some(mut exclusive) = namespace.store.try_exclusive() {
+            history::checkpoint(namespace, &mut exclusive.view(0, cx));
         }
         self.read_time();
     }

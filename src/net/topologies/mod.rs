@@ -21,15 +21,16 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::Config;
 use crate::dispatch::history::begin_anew;
 use crate::dispatch::serve::recheck_blocked;
 use crate::dispatch::{NewTopology, TopologyAccess, TopologyKind};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::namespace::local_replicas::LocalLink;
-use crate::namespace::member::{Member, NodeReport, Operation, Outcome, RoutingTable, Topology};
+use crate::namespace::member::{AnnouncedName, Member, NodeReport, Operation, Outcome, RoutingTable, Topology};
 use crate::net::tenancy::{AcceptsFor, Tenancy};
-use crate::net::topologies::model::{HostChange, Model};
+use crate::net::topologies::model::{HostChange, Model, NodeSettings};
 use crate::net::topologies::port::NodePort;
 use crate::push::hub::Message;
 use crate::replication::begin_link;
@@ -37,7 +38,7 @@ use crate::store::{Cx, NEVER, Origin};
 use crate::time::clock::Now;
 use crate::topology::cluster::{ClusterPlan, Moment, NodeNumber, TopologyCluster};
 use crate::topology::sentinel::Sentinels;
-use crate::topology::{ClusterView, NodeIdentity};
+use crate::topology::{ClusterView, NodeAddress, NodeIdentity};
 
 /// A topology with its nodes.
 pub(super) struct Deployment {
@@ -162,7 +163,9 @@ impl Deployment {
         let mut port = NodePort::reserve(&main.settings.current(), self.access.tls)?;
         let creator = self.creator.tenant.name().unwrap_or_default();
         let name = [b"node ", creator, b"/", &self.name, b"/", number.to_string().as_bytes()].concat();
-        let founded = main.found_private(&name, || Namespace::new_node(main, &name, &self.creator, identity.clone()));
+        let founded = main.found_private(&name, || {
+            Namespace::new_node((main, &self.creator), &name, identity.clone(), (port.number, self.access.tls))
+        });
         let (namespace, is_new) = founded.ok_or(Error::other("too many private instances"))?;
         if !is_new {
             return Err(Error::other("an earlier topology of this name is ending"));
@@ -216,9 +219,9 @@ impl Deployment {
         self.nodes.lock().iter().map(|node| (node.port.host.clone(), node.port.number)).collect()
     }
 
-    /// Returns the `replica-priority` of the nodes.
-    fn priorities(&self) -> Vec<u32> {
-        self.nodes.lock().iter().map(|node| node.namespace.settings.current().replica_priority).collect()
+    /// Returns the settings of the nodes on which the state machine depends.
+    fn node_settings(&self) -> Vec<NodeSettings> {
+        self.nodes.lock().iter().map(|node| NodeSettings::of(&node.namespace.settings.current())).collect()
     }
 
     fn ports(&self) -> Vec<u16> {
@@ -367,12 +370,13 @@ impl Topology for Deployment {
             return false;
         }
         let offsets = self.offsets();
-        let priorities = self.priorities();
+        let settings = self.node_settings();
         let is_due = {
             let mut state = self.state.lock();
             // First, since what is due at this instant is not any more once the model has been told of it.
             let is_due = state.next_due_ms().is_some_and(|due_ms| due_ms <= now.mono_ms());
-            state.follow_priorities(&priorities, now.mono_ms());
+            let is_due = is_due || !state.has_followed(&settings);
+            state.follow_settings(&settings, now.mono_ms());
             if is_due {
                 state.tick(Moment { now_ms: now.mono_ms(), offsets: &offsets });
             }
@@ -385,7 +389,8 @@ impl Topology for Deployment {
     }
 
     fn next_due_ms(&self) -> u64 {
-        self.state.lock().next_due_ms().unwrap_or(NEVER)
+        let (settings, state) = (self.node_settings(), self.state.lock());
+        if state.has_followed(&settings) { state.next_due_ms().unwrap_or(NEVER) } else { 0 }
     }
 
     fn perform(&self, operation: &Operation, now: Now) -> Result<Outcome> {
@@ -402,10 +407,18 @@ impl Topology for Deployment {
         let moment = Moment { now_ms: now.mono_ms(), offsets: &offsets };
         let node = self.nodes.lock().get(at)?.namespace.clone();
         let needs_full_coverage = node.settings.current().cluster_require_full_coverage;
-        let mut state = self.state.lock();
+        let (settings, mut state) = (self.node_settings(), self.state.lock());
+        state.follow_settings(&settings, now.mono_ms());
         let state = state.cluster().ok()?;
         let mut view = state.view(at, moment, now.wall_ms(), &ports);
         view.is_ok = state.service(at).is_ok(needs_full_coverage);
+        for node in &mut view.nodes {
+            if let NodeAddress::SameHost { port, ip, host_name } = &mut node.address
+                && let Some(number) = ports.iter().position(|other| other == port)
+            {
+                AnnouncedName { ip: *ip, host_name: *host_name } = announced(&self.node(number).settings.current());
+            }
+        }
         Some(view)
     }
 
@@ -416,6 +429,12 @@ impl Topology for Deployment {
             Model::Sentinels(sentinels) => Some(sentinels.sentinel(at)?.info(&address)),
             Model::Cluster(_) => None,
         }
+    }
+
+    fn announced(&self, port: u16) -> AnnouncedName {
+        let nodes = self.nodes.lock();
+        let node = nodes.iter().find(|node| node.port.number == port);
+        node.map(|node| announced(&node.namespace.settings.current())).unwrap_or_default()
     }
 
     fn is_cluster(&self) -> bool {
@@ -438,5 +457,14 @@ impl Topology for Deployment {
                 namespace.push.hub.publish(message, &config, now);
             }
         }
+    }
+}
+
+/// Returns what the settings of a node announce in place of the address that a client has reached.
+fn announced(config: &Config) -> AnnouncedName {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    AnnouncedName {
+        ip: config.cluster_announce_ip.as_deref().map(text),
+        host_name: config.cluster_announce_hostname.as_deref().map(text).unwrap_or_default(),
     }
 }

@@ -1,8 +1,9 @@
 //! The state machine of a topology, whichever kind it is: what the host of the nodes asks of it.
 
+use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::topology::Slot;
-use crate::topology::cluster::{self, Moment, NodeNumber, TopologyCluster, TopologyError};
+use crate::topology::cluster::{self, Moment, NodeNumber, ReplicaPolicy, TopologyCluster, TopologyError};
 use crate::topology::sentinel::{self, Sentinels, TopologyRole};
 
 /// State machine of a topology.
@@ -260,11 +261,25 @@ impl Model {
         }
     }
 
-    /// Tells sentinels how much the data nodes are wanted as masters.
-    pub(super) fn follow_priorities(&mut self, priorities: &[u32], now_ms: u64) {
-        if let Model::Sentinels(sentinels) = self {
-            for (node, priority) in priorities.iter().enumerate() {
-                let _ = sentinels.set_priority(node, *priority, now_ms); // sentinels have none
+    /// Returns true if a cluster has been told these settings of its nodes, by number.
+    pub(super) fn has_followed(&self, settings: &[NodeSettings]) -> bool {
+        match self {
+            Model::Cluster(cluster) => cluster.has_policies(settings.iter().map(|settings| settings.policy)),
+            Model::Sentinels(_) => true,
+        }
+    }
+
+    /// Tells the state machine the settings of the nodes, by number.
+    pub(super) fn follow_settings(&mut self, settings: &[NodeSettings], now_ms: u64) {
+        match self {
+            Model::Cluster(cluster) => {
+                let policies: Vec<ReplicaPolicy> = settings.iter().map(|settings| settings.policy).collect();
+                cluster.follow_policies(&policies);
+            }
+            Model::Sentinels(sentinels) => {
+                for (node, settings) in settings.iter().enumerate() {
+                    let _ = sentinels.set_priority(node, settings.priority, now_ms); // sentinels have none
+                }
             }
         }
     }
@@ -278,6 +293,26 @@ impl Model {
             Model::Cluster(cluster) => Ok(cluster),
             Model::Sentinels(_) => Err(Error::other("this topology is no cluster")),
         }
+    }
+}
+
+/// Settings of a node on which a state machine depends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeSettings {
+    /// Rank among those that sentinels may promote: `replica-priority`.
+    priority: u32,
+    /// Policy of a replica in a cluster.
+    policy: ReplicaPolicy,
+}
+
+impl NodeSettings {
+    pub(super) fn of(config: &Config) -> Self {
+        let policy = ReplicaPolicy {
+            has_no_failover: config.cluster_replica_no_failover,
+            may_migrate: config.cluster_allow_replica_migration,
+            migration_barrier: config.cluster_migration_barrier.into(),
+        };
+        NodeSettings { priority: config.replica_priority, policy }
     }
 }
 

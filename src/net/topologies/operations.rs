@@ -55,9 +55,9 @@ impl Deployment {
 
     /// Calls `change` with the state machine and the present moment.
     pub(super) fn with_state<T>(&self, now: Now, change: impl FnOnce(&mut Model, Moment<'_>) -> T) -> T {
-        let (offsets, priorities) = (self.offsets(), self.priorities());
+        let (offsets, settings) = (self.offsets(), self.node_settings());
         let mut state = self.state.lock();
-        state.follow_priorities(&priorities, now.mono_ms());
+        state.follow_settings(&settings, now.mono_ms());
         change(&mut state, Moment { now_ms: now.mono_ms(), offsets: &offsets })
     }
 

@@ -99,7 +99,7 @@ impl TopologyCluster {
         let candidates = self.nodes.iter().filter(|node| {
             let primary = node.own.role.primary().and_then(|primary| node.peers.get(&primary));
             let has_failed = |primary: &SeenNode| primary.health == NodeHealth::Failed && !primary.slots.is_empty();
-            primary.is_some_and(has_failed) && self.wins(node, Ballot::OfFailed)
+            !node.policy.has_no_failover && primary.is_some_and(has_failed) && self.wins(node, Ballot::OfFailed)
         });
         let rank = |node: &&ClusterNode| (node.own.role.primary(), Reverse(moment.offset(node.number)), node.number);
         let Some(elected) = candidates.min_by_key(rank).map(|node| node.number) else { return false };
@@ -151,11 +151,11 @@ impl TopologyCluster {
         }
     }
 
-    /// Returns the next time at which something happens by itself: a node is suspected, a handshake is given up, or a node
-    /// that was to be forgotten may be known again.
+    /// Returns the next time at which something happens by itself: a node is suspected, a handshake is given up, a node that
+    /// was to be forgotten may be known again, or a replica moves.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let running = self.nodes.iter().filter(|node| node.is_running());
-        running.filter_map(|node| node.next_due_ms(self.node_timeout_ms)).min()
+        running.filter_map(|node| node.next_due_ms(self.node_timeout_ms, self.now_ms)).min()
     }
 }
 
@@ -182,12 +182,12 @@ impl ClusterNode {
             && !self.known().any(|(_, peer)| has_newer(peer))
     }
 
-    fn next_due_ms(&self, timeout_ms: u64) -> Option<u64> {
+    fn next_due_ms(&self, timeout_ms: u64, now_ms: u64) -> Option<u64> {
         let trusted = self.peers.values().filter(|peer| peer.health == NodeHealth::Online);
         let suspicions =
             trusted.filter_map(|peer| peer.unreachable_since_ms).map(|since| since.saturating_add(timeout_ms));
         let untils = self.forgotten.values().chain(self.handshakes.values()).copied();
-        suspicions.chain(untils).min()
+        suspicions.chain(untils).chain(self.migration_due_ms(now_ms)).min()
     }
 }
 

@@ -120,7 +120,7 @@ impl ClusterNode {
     fn claim(&mut self, claimant: NodeNumber, epoch: u64, claims: &Arc<SlotSet>, changes: &mut PendingChanges) -> bool {
         let leader = self.own.role.primary().unwrap_or(self.number);
         let mut granted = claims.without(&self.kept_for_import(claimant, claims));
-        let (mut lost, mut took_from_leader) = (SlotSet::default(), false);
+        let (mut lost, mut lost_by_leader) = (SlotSet::default(), SlotSet::default());
         let ClusterNode { number: own_number, own, peers, unclaimed, .. } = self;
         for (number, peer) in
             std::iter::once((*own_number, own)).chain(peers.iter_mut().map(|(number, peer)| (*number, peer)))
@@ -135,14 +135,19 @@ impl ClusterNode {
             }
             if !taken.is_empty() {
                 peer.slots = Arc::new(peer.slots.without(&taken));
-                took_from_leader |= number == leader;
+                if number == leader {
+                    lost_by_leader = taken.clone();
+                }
                 if number == *own_number {
                     lost = taken;
                 }
             }
         }
         let is_news = self.grant(claimant, claims, &granted, changes);
-        if took_from_leader && self.peer(leader).is_some_and(|leader| leader.slots.is_empty()) {
+        // With all slots of the claimant it is a failover, which a replica follows in any case.
+        let may_follow = self.policy.may_migrate || lost_by_leader == **claims;
+        let is_empty = self.peer(leader).is_some_and(|leader| leader.slots.is_empty());
+        if !lost_by_leader.is_empty() && is_empty && may_follow {
             self.follow(claimant, changes);
         } else if !lost.is_empty() {
             changes.push(NodeChange::LostSlots { node: self.number, slots: lost.ranges() });

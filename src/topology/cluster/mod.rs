@@ -7,8 +7,7 @@
 //!
 //! Smaller differences: an election that cannot be won is not begun; only primaries with slots report failures; a failed node
 //! that is reached again has not failed; a slot that is being taken over follows a failover of its owner; a replica of a
-//! replica follows that one's primary at once; nobody knows a node's former id after a hard reset; replicas do not move to
-//! primaries without any.
+//! replica follows that one's primary at once; nobody knows a node's former id after a hard reset.
 
 mod changes;
 mod commands;
@@ -20,6 +19,7 @@ mod make;
 mod node;
 mod observe;
 mod operator;
+mod replica_migration;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -31,7 +31,7 @@ pub(crate) use changes::{NodeChange, NodeNumber};
 pub(crate) use commands::{FailoverMode, SetSlot};
 pub(crate) use errors::{NodeCommandError, TopologyError};
 pub(crate) use make::ClusterPlan;
-pub(crate) use node::NodeRole;
+pub(crate) use node::{NodeRole, ReplicaPolicy};
 pub(crate) use observe::{NO_OWNER, Routes};
 
 /// A cluster, or several clusters of nodes that may yet meet.
@@ -93,6 +93,7 @@ impl TopologyCluster {
             is_news |= self.exchange();
             is_news |= self.mark_failed();
             is_news |= self.elect(moment);
+            is_news |= self.migrate_replica();
         }
         self.update_states();
     }

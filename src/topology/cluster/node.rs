@@ -57,6 +57,13 @@ pub(super) struct SeenNode {
     pub(super) reached_since_ms: u64,
     /// The time since which the seeing node has not reached the node.
     pub(super) unreachable_since_ms: Option<u64>,
+    /// True if replicas of others move to the primary when it has none.
+    pub(super) takes_replicas: bool,
+    /// True if it had replicas, and slots, when that was noted.
+    pub(super) had_replicas: bool,
+    pub(super) had_slots: bool,
+    /// The time since which the seeing replica waits to move to it.
+    pub(super) orphaned_since_ms: Option<u64>,
 }
 
 impl SeenNode {
@@ -79,6 +86,24 @@ impl Service {
     /// Returns true if the node serves keys, which may need all slots to be covered.
     pub(crate) fn is_ok(self, needs_full_coverage: bool) -> bool {
         self.has_majority && (self.is_covered || !needs_full_coverage)
+    }
+}
+
+/// Settings of a node that decide what it does as a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReplicaPolicy {
+    /// True if it does not stand for election (`cluster-replica-no-failover`).
+    pub(crate) has_no_failover: bool,
+    /// True if it follows slots to another primary, and moves to primaries without replicas
+    /// (`cluster-allow-replica-migration`).
+    pub(crate) may_migrate: bool,
+    /// The number of replicas that stay with its primary (`cluster-migration-barrier`).
+    pub(crate) migration_barrier: u64,
+}
+
+impl Default for ReplicaPolicy {
+    fn default() -> Self {
+        ReplicaPolicy { has_no_failover: false, may_migrate: true, migration_barrier: 1 }
     }
 }
 
@@ -109,6 +134,7 @@ pub(super) struct ClusterNode {
     /// Nodes that are to be met, until a time in milliseconds.
     pub(super) handshakes: BTreeMap<NodeNumber, u64>,
     pub(super) service: Service,
+    pub(super) policy: ReplicaPolicy,
 }
 
 impl ClusterNode {
@@ -130,6 +156,7 @@ impl ClusterNode {
             forgotten: BTreeMap::new(),
             handshakes: BTreeMap::new(),
             service: Service::default(),
+            policy: ReplicaPolicy::default(),
         }
     }
 

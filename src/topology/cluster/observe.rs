@@ -160,7 +160,8 @@ impl TopologyCluster {
             if *number == at {
                 view.pong_received_ms = if seer.peers.is_empty() { 0 } else { wall_ms - wall_ms % 1_000 }; // by hearsay
             } else {
-                view.address = NodeAddress::SameHost { port: ports.get(*number).copied().unwrap_or(0) };
+                let port = ports.get(*number).copied().unwrap_or(0);
+                view.address = NodeAddress::SameHost { port, ip: None, host_name: String::new() };
             }
         }
         let own = views.iter().position(|(number, _)| *number == at).unwrap_or(0);
@@ -189,6 +190,7 @@ impl TopologyCluster {
             shard_id: self.shard_id(peer.shard),
             primary: primary.map(id_of),
             health: peer.health,
+            has_no_failover: self.nodes[number].policy.has_no_failover,
             ping_sent_ms: unanswered_since_ms.map_or(0, &wall_of),
             pong_received_ms: wall_of(unanswered_since_ms.unwrap_or(u64::MAX)),
             config_epoch: epoch_source.config_epoch,

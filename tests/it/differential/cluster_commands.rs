@@ -330,3 +330,30 @@ const DATABASES: &str = r##"
     r0: FLUSHDB
     r0: FLUSHALL
 "##;
+
+#[test]
+fn what_a_node_announces_is_known_to_all() {
+    tell("announced", ANNOUNCED);
+}
+
+const ANNOUNCED: &str = r##"
+    p1: CONFIG SET cluster-announce-hostname one.example.org
+    r0: CONFIG SET cluster-replica-no-failover yes
+    ! AGREE
+    ~ p0: CLUSTER NODES
+    ~ r0: CLUSTER NODES
+    p0: CLUSTER SLOTS
+    p0: CLUSTER SHARDS
+    p0: CONFIG GET port
+    p0: GET c
+    p0: CONFIG SET cluster-preferred-endpoint-type hostname
+    p0: GET c
+    p0: GET a
+    p0: CLUSTER SLOTS
+    p0: CONFIG SET cluster-preferred-endpoint-type unknown-endpoint
+    p0: GET c
+    p0: CLUSTER SLOTS
+    r0: CLUSTER FAILOVER
+    ! AGREE
+    r0: SET b 1
+"##;

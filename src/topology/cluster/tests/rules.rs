@@ -45,7 +45,10 @@ fn a_cluster_is_made_as_redis_cli_leaves_it() {
         assert_ne!(view.nodes[4].shard_id, view.nodes[2].shard_id);
         assert_eq!(view.nodes[node].address, NodeAddress::Own);
     }
-    assert_eq!(view(&cluster, 0, 0).nodes[2].address, NodeAddress::SameHost { port: 72 });
+    assert_eq!(
+        view(&cluster, 0, 0).nodes[2].address,
+        NodeAddress::SameHost { port: 72, ip: None, host_name: String::new() }
+    );
     assert_eq!(cluster.next_due_ms(), None);
 }
 

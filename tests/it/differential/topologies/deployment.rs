@@ -146,7 +146,7 @@ pub(in super::super) trait Deployment {
         self.nodes().iter().filter(|node| node.is_up).map(|node| node.name).collect()
     }
 
-    /// Returns the cluster as a node sees it: for each node its id, flags, primary, epoch and slots, sorted.
+    /// Returns the cluster as a node sees it: for each node its id, flags and host name, primary, epoch and slots, sorted.
     fn view(&self, name: &str) -> Vec<[String; 5]> {
         let text = self.ask(name, "CLUSTER NODES");
         let lines = text.lines().filter(|line| line.contains('@'));
@@ -158,6 +158,8 @@ pub(in super::super) trait Deployment {
                 if fields[7] == "disconnected" && !flags.contains("fail") {
                     flags += ",disconnected";
                 }
+                let host_name = fields[1].split_once(',').map(|(_, host_name)| host_name);
+                flags += host_name.unwrap_or_default();
                 [fields[0].into(), flags, fields[3].into(), fields[6].into(), slots.join(" ")]
             })
             .collect();
