@@ -328,8 +328,7 @@ supported! {
         /// start with them (`refuse`).
         "unsupported-settings" !hidden unsupported_settings: Unsupported = "warn", Kind::Choice(Unsupported::WORDS),
             Start, Supported;
-        /// Checks the total memory of clients this many times per second. keylatch expires keys exactly and needs no
-        /// timer for that.
+        /// Checks the total memory of clients this many times per second. Keys expire exactly, without such a timer.
         "hz" hz: u32 = "10", Kind::Clamped(1, 500), Runtime, Supported;
     }
     "TLS" {
@@ -345,8 +344,7 @@ supported! {
         "tls-ca-cert-file" tls_ca_cert_file: Option<PathBuf> = "", Kind::Path, Runtime, Supported;
         /// Trusts client certificates that were signed by an authority in the files of this directory.
         "tls-ca-cert-dir" tls_ca_cert_dir: Option<PathBuf> = "", Kind::Path, Runtime, Supported;
-        /// Requires a certificate of clients (`yes`), verifies one if they present it (`optional`), or requests none
-        /// (`no`).
+        /// Requires a certificate of clients (`yes`), verifies one if there is one (`optional`), or requests none (`no`).
         "tls-auth-clients" tls_auth_clients: TlsAuthClients = "yes", Kind::Choice(TlsAuthClients::WORDS), Runtime, Supported;
         /// The enabled versions of the protocol, TLSv1.2 and TLSv1.3; empty means both. Older ones are ignored.
         "tls-protocols" tls_protocols: Option<Vec<u8>> = "", Kind::Text, Runtime, Supported;
@@ -499,8 +497,7 @@ supported! {
         "maxmemory-eviction-tenacity" %own maxmemory_eviction_tenacity: u32 = "10", Kind::Int(0, 100), Runtime, Supported;
         /// Makes the counter of a key's uses rise more slowly the higher it is, with an LFU policy.
         "lfu-log-factor" %own lfu_log_factor: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
-        /// Decrements the counter of a key's uses after this many minutes without use, with an LFU policy; 0 disables
-        /// that.
+        /// Decrements a key's counter of uses after this many minutes without use, with an LFU policy; 0 disables that.
         "lfu-decay-time" %own lfu_decay_minutes: u32 = "1", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// The maximum number of keys remembered for clients that cache them (CLIENT TRACKING); above it, other keys
         /// are invalidated. 0 is no limit.
@@ -662,7 +659,7 @@ supported! {
         "cluster-announce-tls-port" %own cluster_announce_tls_port: u16 = "0", Kind::Int(0, 65535), Runtime, Supported;
         /// The port of the cluster bus that clients are told.
         "cluster-announce-bus-port" %own cluster_announce_bus_port: u16 = "0", Kind::Int(0, 65535), Runtime, Supported;
-        /// Excludes the node from elections while it is a replica. This and the next two are of nodes of TEST.CLUSTER.
+        /// Excludes the node from elections while it is a replica; for the nodes of TEST.CLUSTER, as the next two.
         "cluster-replica-no-failover" | "cluster-slave-no-failover" %own cluster_replica_no_failover: bool = "no", Kind::Switch, Runtime, Supported;
         /// Moves the node, as a replica, with its primary's slots, and to a primary that has no replica left.
         "cluster-allow-replica-migration" %own cluster_allow_replica_migration: bool = "yes", Kind::Switch, Runtime, Supported;

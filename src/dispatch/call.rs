@@ -5,6 +5,7 @@
 //! together.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
@@ -18,6 +19,7 @@ use crate::config::{Allowance, Config};
 use crate::dispatch::{Args, BlockedRequest, Wait};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
+use crate::namespace::member::{Operation, Topology};
 use crate::observe::CallTimer;
 use crate::resp::{Output, Reply, Request};
 use crate::spec::{BLOCKING, CommandSpec, CommandTable, Declaration, Names, Row};
@@ -50,14 +52,19 @@ pub struct Call<'a> {
     pub(super) mode: CallMode<'a>,
 }
 
+/// An operation on a topology that a command of a transaction has begun.
+pub(crate) type PostponedOperation = (Arc<dyn Topology>, Operation);
+
 /// Caller of a call, with the places for the work that the call may leave.
 pub(super) enum CallMode<'a> {
     /// The connection of the client; it does the work that the call leaves in `next`.
     Client { session: &'a mut Session, next: &'a mut Next },
     /// The connection, with everything locked that the call may need: the call leaves no work that it can do itself.
     Exclusive { session: &'a mut Session, next: &'a mut Next },
-    /// Another call, such as EXEC or a script, or the server itself: the call leaves no work.
+    /// Another call, such as a script, or the server itself: the call leaves no work.
     Nested { session: Option<&'a mut Session> },
+    /// EXEC: the call leaves no work but the operation that must wait until the transaction is over.
+    Queued { session: Option<&'a mut Session>, postponed: &'a mut Option<PostponedOperation> },
     /// A task that has changed a key of a blocked client, whose call it repeats.
     Retry { next: &'a mut Next },
     /// The replay of a log: relative times count from the time of the record.
@@ -72,7 +79,8 @@ impl CallMode<'_> {
     pub(super) fn next(&mut self) -> Option<&mut Next> {
         match self {
             CallMode::Client { next, .. } | CallMode::Retry { next } => Some(next),
-            CallMode::Exclusive { .. } | CallMode::Nested { .. } | CallMode::Replay | CallMode::Staged { .. } => None,
+            CallMode::Exclusive { .. } | CallMode::Nested { .. } | CallMode::Queued { .. } => None,
+            CallMode::Replay | CallMode::Staged { .. } => None,
         }
     }
 
@@ -86,7 +94,8 @@ impl CallMode<'_> {
             CallMode::Client { next, .. } | CallMode::Retry { next } | CallMode::Staged { again: Some(next), .. } => {
                 **next = rest
             }
-            CallMode::Exclusive { .. } | CallMode::Nested { .. } | CallMode::Replay | CallMode::Staged { .. } => {}
+            CallMode::Exclusive { .. } | CallMode::Nested { .. } | CallMode::Queued { .. } => {}
+            CallMode::Replay | CallMode::Staged { .. } => {}
         }
     }
 
@@ -95,7 +104,9 @@ impl CallMode<'_> {
     pub(super) fn session(&mut self) -> Option<&mut Session> {
         match self {
             CallMode::Client { session, .. } | CallMode::Exclusive { session, .. } => Some(session),
-            CallMode::Nested { session } | CallMode::Staged { session, .. } => session.as_deref_mut(),
+            CallMode::Nested { session } | CallMode::Queued { session, .. } | CallMode::Staged { session, .. } => {
+                session.as_deref_mut()
+            }
             CallMode::Retry { .. } | CallMode::Replay => None,
         }
     }
@@ -104,7 +115,9 @@ impl CallMode<'_> {
     pub(super) fn seen_session(&self) -> Option<&Session> {
         match self {
             CallMode::Client { session, .. } | CallMode::Exclusive { session, .. } => Some(session),
-            CallMode::Nested { session } | CallMode::Staged { session, .. } => session.as_deref(),
+            CallMode::Nested { session } | CallMode::Queued { session, .. } | CallMode::Staged { session, .. } => {
+                session.as_deref()
+            }
             CallMode::Retry { .. } | CallMode::Replay => None,
         }
     }
@@ -207,9 +220,11 @@ impl Call<'_> {
                 self.now().later_by_us(self.timer.ns_since(self.read_at).saturating_add(999) / 1000)
             }
             CallMode::Replay => self.now(),
-            CallMode::Exclusive { .. } | CallMode::Nested { .. } | CallMode::Retry { .. } | CallMode::Staged { .. } => {
-                self.namespace.clock.now()
-            }
+            CallMode::Exclusive { .. }
+            | CallMode::Nested { .. }
+            | CallMode::Queued { .. }
+            | CallMode::Retry { .. }
+            | CallMode::Staged { .. } => self.namespace.clock.now(),
         }
     }
 
@@ -273,6 +288,17 @@ impl Call<'_> {
                 Ok(())
             }
             _ => self.continue_with(rest),
+        }
+    }
+
+    /// Leaves an operation on a topology to EXEC, which has it performed after the transaction; returns it where there is none.
+    pub(crate) fn postpone(&mut self, operation: PostponedOperation) -> Option<PostponedOperation> {
+        match &mut self.mode {
+            CallMode::Queued { postponed, .. } => {
+                **postponed = Some(operation);
+                None
+            }
+            _ => Some(operation),
         }
     }
 

@@ -26,7 +26,7 @@ use crate::namespace::restrictions::{
     LOADING_BESIDE, LOADING_DATA, ON_ENGINE, RESTARTING, RESTRICTION_BITS,
 };
 use crate::resp::Request;
-use crate::spec::marks::{DROPS_QUEUE, EXECUTES_QUEUE, HEALTH_CHECK, SCRIPTS_IN_DEBUGGING};
+use crate::spec::marks::{DROPS_QUEUE, EXECUTES_QUEUE, HEALTH_CHECK, OF_NODE, SCRIPTS_IN_DEBUGGING};
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MANY_KEYS,
     MAY_REPLICATE, NO_ASYNC_LOADING, NO_AUTH, NO_ENGINE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, ONLY_SENTINEL,
@@ -231,7 +231,9 @@ fn permission(call: &Admission<'_>) -> Option<Obstacle> {
 }
 
 fn of_process(call: &Admission<'_>) -> Option<Obstacle> {
-    (call.has(OF_PROCESS) && call.namespace.tenant.is_private()).then(|| Error::NotInPrivate.into())
+    let is_of_process = call.has(OF_PROCESS) && call.namespace.tenant.is_private();
+    let answers = call.command.is(OF_NODE) && call.namespace.member().is_some();
+    (is_of_process && !answers).then(|| Error::NotInPrivate.into())
 }
 
 /// Rejects commands that a cluster does not support, or whose keys are not known beforehand.

@@ -33,7 +33,8 @@ mod wait;
 
 pub(crate) use args::Args;
 pub(crate) use blocking::BlockedRetry;
-pub(crate) use call::{Call, Command, Continuation, Env, Handlers, Next};
+pub(crate) use call::{Call, Command, Continuation, Env, Handlers, Next, PostponedOperation};
+pub(crate) use run::refuse;
 pub(crate) use wait::{
     BlockedRequest, Destination, MadeTopology, NamespaceEntry, NewReplica, NewTopology, TimeTravel, TopologyAccess,
     TopologyKind, Wait,

@@ -11,7 +11,7 @@ use crate::dispatch::checks::{closed_to_script, is_open};
 #[cfg(feature = "lua")]
 use crate::dispatch::declared::routed_keys_of;
 use crate::dispatch::run::{refuse, run};
-use crate::dispatch::{Call, Env, denials, effects};
+use crate::dispatch::{Call, Env, PostponedOperation, denials, effects};
 use crate::error::Error;
 #[cfg(feature = "lua")]
 use crate::error::Result;
@@ -22,19 +22,25 @@ use crate::store::{Cx, Lookup, Origin, View};
 
 impl Call<'_> {
     /// Executes a queued command for EXEC, if its user still has permission. The permissions may have changed since it
-    /// was queued, even by a command of the same transaction.
-    pub fn execute_queued(&mut self, command: &'static CommandSpec, request: Request<'_>) {
+    /// was queued, even by a command of the same transaction. Returns an operation that
+    /// has to wait until the transaction is over, and is answered then.
+    pub(crate) fn execute_queued(
+        &mut self,
+        command: &'static CommandSpec,
+        request: Request<'_>,
+    ) -> Option<PostponedOperation> {
         let obstacle =
             if command.flags & closed_in_exec(self.caller) == 0 { None } else { self.obstacle(command, request, None) };
-        let env = self.env();
+        let (env, mut postponed) = (self.env(), None);
         match obstacle {
             None => {
-                let mode = CallMode::Nested { session: self.mode.session() };
+                let mode = CallMode::Queued { session: self.mode.session(), postponed: &mut postponed };
                 let (view, out) = (&mut self.view, self.reply.output());
                 nested(env, self.caller, view, (command, request), mode, out);
             }
             Some(error) => refuse(self.namespace, &mut self.reply, &error),
         }
+        postponed
     }
 
     /// Checks whether a script may call a command.

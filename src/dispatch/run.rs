@@ -38,7 +38,7 @@ fn fail(call: &mut Call<'_>, error: &Error) {
 }
 
 /// Writes an error reply and counts it.
-pub(super) fn refuse(namespace: &Namespace, reply: &mut Reply<'_>, error: &Error) {
+pub(crate) fn refuse(namespace: &Namespace, reply: &mut Reply<'_>, error: &Error) {
     let line = error.wire_text();
     namespace.observed.errors.count(&line);
     reply.error(&line);

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tracing::{info, warn};
 
-use crate::client::replica::{WaitingReplica, WantedData};
+use crate::client::replica::{SyncPart, WaitingReplica, WantedData};
 use crate::dispatch::texts;
-use crate::durability::consumers::{PART_LEN, SnapshotReceivers};
+use crate::durability::consumers::{PART_LEN, SnapshotReceivers, gone};
 use crate::durability::save::{head, snapshot_options, totals, unfinished};
 use crate::durability::worker::FilesWorker;
 use crate::memory::marked::MarkedBytes;
@@ -128,9 +128,13 @@ fn cut(namespace: &Namespace, wanted: WantedData, count: usize) -> (Data<'_>, Ve
 /// # Errors
 /// Errors of the snapshot, for example when the server stops.
 pub(crate) fn copy(namespace: &Namespace) -> io::Result<(Vec<u8>, LogReader)> {
+    copy_of(namespace, WantedData::ALL)
+}
+
+fn copy_of(namespace: &Namespace, wanted: WantedData) -> io::Result<(Vec<u8>, LogReader)> {
     let _alone = namespace.persistence.alone();
     namespace.persistence.begin_job();
-    let (data, mut readers) = cut(namespace, WantedData::ALL, 1);
+    let (data, mut readers) = cut(namespace, wanted, 1);
     let reader = readers.pop().ok_or(io::ErrorKind::NotFound)?;
     let mut file = Vec::new();
     let written = data.write(&mut |bytes| {
@@ -140,6 +144,27 @@ pub(crate) fn copy(namespace: &Namespace) -> io::Result<(Vec<u8>, LogReader)> {
     namespace.persistence.update(|figures| figures.sent_since_ms = None);
     written?;
     Ok((file, reader))
+}
+
+/// Sends a snapshot to each of the replicas that wait for one of a namespace that writes no files. The caller is on a thread that
+/// may wait for replicas.
+pub(crate) fn send_copies(namespace: &Namespace) {
+    while let Some((wanted, waiting)) = namespace.replicas.take_waiting() {
+        for WaitingReplica { replica, parts, .. } in waiting {
+            let sent = copy_of(namespace, wanted).and_then(|(file, reader)| {
+                let is_old = replica.is_old.load(Relaxed);
+                let (id, at) = (namespace.tenant.replication_id(), reader.position());
+                let line = if is_old { String::new() } else { format!("+FULLRESYNC {id} {at}\r\n") };
+                let head = SyncPart::File(format!("${}\r\n", file.len()).into());
+                let all = [SyncPart::Begin(line.into(), reader), head, SyncPart::Bytes(file.into())];
+                let mut all = all.into_iter().chain([SyncPart::End { waits: false }]);
+                all.try_for_each(|part| parts.blocking_send(part)).map_err(|_| gone())
+            });
+            if let Err(cause) = sent {
+                warn!("Snapshot for a replica failed: {}", system_text(&cause));
+            }
+        }
+    }
 }
 
 struct Data<'s> {

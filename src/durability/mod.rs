@@ -36,7 +36,7 @@ use crate::persist::disk::Disk;
 use crate::persist::{FileTask, Job, Order, Reload};
 use crate::store::{Cx, Origin};
 
-pub(crate) use full_sync::copy;
+pub(crate) use full_sync::{copy, send_copies};
 pub(crate) use save::unfinished;
 pub(crate) use take_over::{ReceivedData, ReplicaLoader};
 

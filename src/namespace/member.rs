@@ -31,11 +31,20 @@ pub(crate) trait Topology: Send + Sync {
     /// The reason why the operation is impossible.
     fn perform(&self, operation: &Operation, now: Now) -> Result<Outcome>;
 
+    /// Holds back what nodes tell each other of the operations that follow, up to [`Topology::spread_news`].
+    fn hold_news(&self, now: Now);
+
+    /// Has the nodes tell each other what was held back.
+    fn spread_news(&self, now: Now);
+
     /// Returns the cluster as a node sees it; `None` if it is no cluster.
     fn view(&self, at: NodeNumber, now: Now) -> Option<ClusterView>;
 
     /// Returns the name that the node at a port announces.
     fn announced(&self, port: u16) -> AnnouncedName;
+
+    /// Sends snapshots of a node to the clients that have made themselves its replicas and wait for one, on another thread.
+    fn send_snapshots(&self, at: NodeNumber);
 
     /// Returns true if the nodes are a cluster.
     fn is_cluster(&self) -> bool;

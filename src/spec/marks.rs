@@ -47,5 +47,7 @@ pub(crate) const MOVES_KEYS: Marks = 1 << 18;
 pub(crate) const ASKS: Marks = 1 << 20;
 /// Loads scripts or libraries of functions.
 pub(crate) const LOADS_SCRIPTS: Marks = 1 << 21;
+/// Changes the process, and is answered by a node of a topology all the same, which stands for a process.
+pub(crate) const OF_NODE: Marks = 1 << 22;
 /// Exists at a sentinel. Subcommands inherit it.
 pub(crate) const OF_SENTINEL: Marks = 1 << 19;

@@ -110,7 +110,7 @@ impl ActiveFault {
         is_command
             && !self.is_of_link
             && (self.is_queued || !is_queueing)
-            && self.client.as_ref().is_none_or(|name| name == name.as_bytes())
+            && self.client.as_ref().is_none_or(|wanted| wanted == name.as_bytes())
             && self.key.as_ref().is_none_or(has_key)
     }
 }

@@ -22,7 +22,8 @@
 //! - [`settings`] gives every setting valid and invalid values.
 //! - [`rewrite`] compares files written by CONFIG REWRITE.
 //! - [`clusters`] compares a cluster of one node, [`topologies`] clusters of several and sentinels: their stories are in
-//!   [`cluster_redirects`], [`cluster_slots`], [`cluster_commands`], [`cluster_failovers`], [`cluster_partitions`] and [`sentinel_stories`].
+//!   [`cluster_redirects`], [`cluster_slots`], [`cluster_commands`], [`cluster_failovers`], [`cluster_partitions`], [`cluster_tools`] and
+//!   [`sentinel_stories`].
 //! - [`files`] makes each server load files that the other has saved.
 //!
 //! Without `redis-server` on PATH the stories of [`script`], [`companions`], [`notifications`], [`monitors`], [`topologies`] and [`wire`] are
@@ -38,6 +39,8 @@ mod cluster_failovers;
 mod cluster_partitions;
 mod cluster_redirects;
 mod cluster_slots;
+#[cfg(feature = "lua")]
+mod cluster_tools;
 mod clusters;
 mod companions;
 mod deviations;

@@ -120,6 +120,7 @@ mod time_travel;
 #[cfg(feature = "tls")]
 mod tls;
 mod topologies;
+mod topology_tools;
 mod tracking;
 mod transaction;
 mod transcripts;

@@ -20,11 +20,11 @@ const SENTINELS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// Sentinel that is killed when the test ends.
-struct Sentinel(Child);
+pub(crate) struct Sentinel(Child);
 
 impl Sentinel {
     /// Starts a sentinel that watches a primary; `None` if there is no `redis-server`.
-    fn start(dir: &TempDir, port: u16, primary: SocketAddr) -> Option<Self> {
+    pub(crate) fn start(dir: &TempDir, port: u16, primary: SocketAddr) -> Option<Self> {
         let path = dir.path().join(format!("sentinel-{port}.conf"));
         let settings = [
             format!("port {port}"),
@@ -149,7 +149,7 @@ fn replication(port: u16) -> io::Result<String> {
 }
 
 /// Returns a sentinel's description of the primary; empty if it does not answer yet.
-fn state(sentinel: SocketAddr) -> BTreeMap<String, String> {
+pub(crate) fn state(sentinel: SocketAddr) -> BTreeMap<String, String> {
     if TcpStream::connect(sentinel).is_err() {
         return BTreeMap::new();
     }
@@ -163,7 +163,7 @@ fn state(sentinel: SocketAddr) -> BTreeMap<String, String> {
 }
 
 /// Returns the port of the primary that a sentinel knows.
-fn primary(sentinel: SocketAddr) -> u16 {
+pub(crate) fn primary(sentinel: SocketAddr) -> u16 {
     state(sentinel)["port"].parse().expect("a port")
 }
 

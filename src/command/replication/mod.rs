@@ -18,7 +18,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
-use crate::spec::marks::OF_LINK;
+use crate::spec::marks::{OF_LINK, OF_NODE};
 use crate::spec::{
     ADMIN, ALLOW_BUSY, CONTROL, EXCLUSIVE, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_ENGINE, NO_MULTI, NO_SCRIPT,
     OF_PROCESS, STALE, integer, string,
@@ -37,6 +37,7 @@ const ADDRESS_MAX: usize = 255;
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("PSYNC", continue_or_synchronize, SYNCHRONIZES | EXCLUSIVE | CONTROL, Group::Server)
         .exclusive_if(asks_for_failover)
+        .marks(OF_NODE)
         .args(&[string("replicationid"), integer("offset")]).arity(-3)
         .docs("2.8.0", "", "Makes the client a replica, which is sent what it lacks and then every change."),
     Command::new("REPLCONF", configure, ADMIN | NO_SCRIPT | LOADING | STALE | ALLOW_BUSY | NO_ENGINE, Group::Server)
@@ -45,6 +46,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .internal()
         .docs("3.0.0", "O(1)", "Tells a primary about its replica, and acknowledges changes."),
     Command::new("SYNC", synchronize, SYNCHRONIZES, Group::Server)
+        .marks(OF_NODE)
         .docs("1.0.0", "", "Makes the client a replica, which is sent all data and then every change."),
 ];
 
@@ -141,6 +143,9 @@ fn asking(call: &mut Call<'_>) -> Result<Option<Arc<Replica>>> {
     }
     let is_failover = asks_for_failover(call.args.request());
     if is_failover {
+        if call.namespace.member().is_some() {
+            return Err(Error::NotInPrivate);
+        }
         take_role_over(call)?;
     }
     let role = &call.namespace.role;
@@ -216,7 +221,10 @@ fn begin(call: &mut Call<'_>, replica: Arc<Replica>) -> Result<()> {
     call.namespace.observed.stats.full_syncs.fetch_add(1, Relaxed);
     let waiting = wait(call, &replica)?;
     call.namespace.replicas.await_snapshot(waiting);
-    call.namespace.persistence.look();
+    match call.namespace.member().and_then(|member| Some((member.number, member.topology()?))) {
+        Some((at, topology)) => topology.send_snapshots(at),
+        None => call.namespace.persistence.look(),
+    }
     Ok(())
 }
 

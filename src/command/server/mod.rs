@@ -26,7 +26,7 @@ use crate::dispatch::{Call, Command, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::namespace::shutdown::Shutdown;
-use crate::spec::marks::{CHANGES_USERS, CLEARS, OF_SENTINEL};
+use crate::spec::marks::{CHANGES_USERS, CLEARS, OF_NODE, OF_SENTINEL};
 use crate::spec::{
     ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, OF_PROCESS, REDACTED, STALE,
     WRITE, block, integer, one_of, string, token,
@@ -51,7 +51,7 @@ pub(crate) const COMMANDS: &[Command] = &[
                     "O(N) when N is the number of configuration parameters provided",
                     "Returns the settings whose names match a pattern.",
                 ),
-            Command::new("REWRITE", config_rewrite, ADMINISTRATION | OF_PROCESS, Group::Server).docs(
+            Command::new("REWRITE", config_rewrite, ADMINISTRATION | OF_PROCESS, Group::Server).marks(OF_NODE).docs(
                 "2.8.0",
                 "O(1)",
                 "Writes the present settings into the config file.",
@@ -237,13 +237,21 @@ fn config_get(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Error text of CONFIG REWRITE.
+const NO_CONFIG_FILE: &str = "The server is running without a config file";
+
+/// Sentinels ask for it in the transaction by which they change the role of a server: a node of a topology answers as a server
+/// without a file.
 fn config_rewrite(call: &mut Call<'_>) -> Result<()> {
+    if call.namespace.member().is_some() {
+        return Err(Error::other(NO_CONFIG_FILE));
+    }
     rewrite_config(call, false)
 }
 
 /// Writes the settings into the config file: those that it names and those that differ from their defaults, or `all`.
 pub(crate) fn rewrite_config(call: &mut Call<'_>, all: bool) -> Result<()> {
-    let missing = || Error::other("The server is running without a config file");
+    let missing = || Error::other(NO_CONFIG_FILE);
     let path = call.namespace.instance.config_file.as_deref().ok_or_else(missing)?;
     let config = call.namespace.settings.current();
     // Users in an ACL file are not written to the config file as well.

@@ -69,7 +69,7 @@ fn slots_migrating(call: &mut Call<'_>) -> Result<()> {
 }
 
 fn slots_migrated(call: &mut Call<'_>) -> Result<()> {
-    if call.args.left() % 3 != 0 {
+    if !call.args.left().is_multiple_of(3) {
         return Err(Error::other("a move has a source, a destination and slots"));
     }
     let mut moves = Vec::new();

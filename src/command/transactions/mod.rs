@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use crate::client::session::Transaction;
 use crate::command::condition::StringCondition;
+use crate::command::topology::perform_postponed;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
@@ -118,17 +119,20 @@ fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
         return Ok(());
     }
     call.take_pushed_first();
+    let (begin, mut postponed) = (call.reply.output().mark(), Vec::new());
     call.reply.array(transaction.queue.len());
     for (command, request) in &transaction.queue {
         let request = request.as_request();
         // A client that has deleted its own user gets no more replies, as in Redis.
         let silenced = call.caller.closing.then(|| call.reply.mark());
-        call.execute_queued(command, request);
+        if let Some(operation) = call.execute_queued(command, request) {
+            postponed.push((call.reply.output().mark(), operation));
+        }
         if let Some(mark) = silenced {
             call.reply.rollback(mark);
         }
     }
-    Ok(())
+    if postponed.is_empty() { Ok(()) } else { perform_postponed(call, begin, postponed) }
 }
 
 /// A precondition of EXEC on one key.

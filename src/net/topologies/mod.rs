@@ -25,6 +25,7 @@ use crate::config::Config;
 use crate::dispatch::history::begin_anew;
 use crate::dispatch::serve::recheck_blocked;
 use crate::dispatch::{NewTopology, TopologyAccess, TopologyKind};
+use crate::durability::send_copies;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::namespace::local_replicas::LocalLink;
@@ -400,6 +401,26 @@ impl Topology for Deployment {
         self.operate(operation, now)
     }
 
+    fn hold_news(&self, now: Now) {
+        self.with_state(now, |state, moment| {
+            if let Ok(cluster) = state.cluster() {
+                cluster.hold_messages(moment);
+            }
+        });
+    }
+
+    fn spread_news(&self, now: Now) {
+        if self.ended.is_cancelled() {
+            return;
+        }
+        self.with_state(now, |state, moment| {
+            if let Ok(cluster) = state.cluster() {
+                cluster.pass_messages(moment);
+            }
+        });
+        self.settle(now);
+    }
+
     fn view(&self, at: NodeNumber, now: Now) -> Option<ClusterView> {
         // A real cluster has pinged its replicas when clients see it, and Redis hides those at the very beginning of the log.
         let offsets: Vec<u64> = self.offsets().into_iter().map(|offset| offset.max(1)).collect();
@@ -435,6 +456,11 @@ impl Topology for Deployment {
         let nodes = self.nodes.lock();
         let node = nodes.iter().find(|node| node.port.number == port);
         node.map(|node| announced(&node.namespace.settings.current())).unwrap_or_default()
+    }
+
+    fn send_snapshots(&self, at: NodeNumber) {
+        let node = self.node(at);
+        self.tenancy.runtime.spawn_blocking(move || send_copies(&node));
     }
 
     fn is_cluster(&self) -> bool {

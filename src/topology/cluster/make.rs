@@ -47,7 +47,15 @@ impl TopologyCluster {
     /// Makes nodes that know only themselves.
     pub(crate) fn empty(name: &str, count: usize, node_timeout_ms: u64, now_ms: u64) -> Self {
         let (nodes, changes) = (Vec::new(), PendingChanges::default());
-        let mut cluster = TopologyCluster { name: name.to_owned(), node_timeout_ms, now_ms, nodes, shards: 0, changes };
+        let mut cluster = TopologyCluster {
+            name: name.to_owned(),
+            node_timeout_ms,
+            now_ms,
+            nodes,
+            shards: 0,
+            changes,
+            is_held: false,
+        };
         for _ in 0..count {
             cluster.create();
         }

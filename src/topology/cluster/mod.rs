@@ -46,6 +46,8 @@ pub(crate) struct TopologyCluster {
     /// The number of shards there have been.
     shards: usize,
     changes: PendingChanges,
+    /// True while nodes tell each other nothing: several commands are executed as one.
+    is_held: bool,
 }
 
 /// The time of an event, and the state of the nodes' data at that time.
@@ -74,7 +76,19 @@ impl TopologyCluster {
         self.changes.take()
     }
 
-    /// Performs all that is due.up to a moment, each at its time.
+    /// Performs all that is due, and holds back what follows from the commands at this moment until [`Self::pass_messages`].
+    pub(crate) fn hold_messages(&mut self, moment: Moment<'_>) {
+        self.tick(moment);
+        self.is_held = true;
+    }
+
+    /// Performs all that follows from the commands since [`Self::hold_messages`].
+    pub(crate) fn pass_messages(&mut self, moment: Moment<'_>) {
+        self.is_held = false;
+        self.settle(moment);
+    }
+
+    /// Performs all that is due up to a moment, each at its time.
     fn catch_up(&mut self, moment: Moment<'_>) {
         while let Some(due_ms) =
             self.next_due_ms().filter(|due_ms| (self.now_ms.saturating_add(1)..=moment.now_ms).contains(due_ms))
@@ -87,6 +101,9 @@ impl TopologyCluster {
     /// Performs all that follows from the present state at a moment.
     fn settle(&mut self, moment: Moment<'_>) {
         self.now_ms = self.now_ms.max(moment.now_ms);
+        if self.is_held {
+            return;
+        }
         let mut is_news = true;
         while is_news {
             is_news = self.observe_links();

@@ -14,11 +14,13 @@
 //! != p0<                    keylatch replies otherwise, for a reason that stands above the line
 //! ? p0 cluster_state:ok     waited for: a line of INFO or CLUSTER INFO
 //! ! STOP p0                 see [`Play::control`]
-//! {p0}  {port p0}           the id and the port of a node in a request
+//! $ redis-cli -p {port n0}  a tool is run, and its output compared; `<< yes` is what it reads
+//! {p0}  {port p0}           the id and the port of a node in a request; {addr p0}, {dir}: its address, a directory
 //! ```
 //!
 //! The nodes of a cluster are its primaries in the order of their slots, `p0`, `p1`, `p2`, and their replicas, `r0`, `r1`,
-//! `r2`; those of the other deployment `m`, `r0`, `r1` and the sentinels `s0`, `s1`, `s2`. A name stays with the process,
+//! `r2`; those of the second deployment `m`, `r0`, `r1` and the sentinels `s0`, `s1`, `s2`; nodes of no cluster are `n0` to `n7`, and
+//! the server beside them `x`. A name stays with the process,
 //! whatever its role becomes. Of the replies, [`mask`] replaces what depends on the run.
 
 use std::collections::BTreeMap;
@@ -27,6 +29,8 @@ use std::fs;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use tempfile::TempDir;
 
 use super::oracle::Peer;
 use super::record::{FOLDER, lines};
@@ -40,7 +44,9 @@ mod mask;
 mod network;
 mod real;
 mod real_sentinels;
+mod real_strangers;
 mod simulated;
+mod tools;
 
 use deployment::Kind;
 pub(super) use deployment::{Deployment, Node};
@@ -72,6 +78,16 @@ pub(super) fn tell(name: &str, text: &str) {
 #[track_caller]
 pub(super) fn tell_sentinels(name: &str, text: &str) {
     compare(Kind::Sentinels, name, text);
+}
+
+/// Plays a text as [`tell`] does, on nodes of no cluster yet and a server that is no node, which tools of Redis make clusters of.
+#[track_caller]
+pub(super) fn tell_tools(name: &str, text: &str) {
+    if tools::is_there("redis-cli") {
+        compare(Kind::Strangers, name, text);
+    } else {
+        skipped::without("redis-cli");
+    }
 }
 
 #[track_caller]
@@ -171,13 +187,18 @@ fn report(redis: &[Told], keylatch: &[Told]) {
 /// Text while it is played on a deployment.
 struct Play {
     on: Box<dyn Deployment>,
+    /// A directory for files of tools.
+    dir: TempDir,
     clients: BTreeMap<String, Peer>,
 }
 
 impl Play {
     /// Plays a text, and returns what was replied to each line.
     fn on(deployment: Box<dyn Deployment>, text: &str) -> Vec<Told> {
-        let (mut play, mut story) = (Play { on: deployment, clients: BTreeMap::new() }, Vec::new());
+        let (mut play, mut story) = (
+            Play { on: deployment, dir: tempfile::tempdir().expect("a directory"), clients: BTreeMap::new() },
+            Vec::new(),
+        );
         for paragraph in text.split("\n\n") {
             play.clients.clear();
             for (at, line) in lines(paragraph).enumerate() {
@@ -194,6 +215,10 @@ impl Play {
             self.control(words[0], &words[1..]);
             return Vec::new();
         }
+        let line = line.strip_prefix(OTHERWISE).unwrap_or(line);
+        if let Some(call) = line.strip_prefix("$ ") {
+            return tools::run(&self.filled(call), self.on.nodes(), &self.dir.path().to_string_lossy());
+        }
         if let Some(awaited) = line.strip_prefix("? ") {
             let (name, text) = awaited.split_once(' ').expect("a node and a text");
             wait_for(self.on.patience(), || {
@@ -201,7 +226,6 @@ impl Play {
             });
             return Vec::new();
         }
-        let line = line.strip_prefix(OTHERWISE).unwrap_or(line);
         let (is_unordered, call) = line.strip_prefix("~ ").map_or((false, line), |call| (true, call));
         let end = call.find([':', '<', '>']).unwrap_or_else(|| panic!("a line of a story: {line}"));
         let (client, request) = (&call[..end], call[end + 1..].trim_start());
@@ -260,18 +284,25 @@ impl Play {
         self.clients.entry(client.to_owned()).or_insert_with(|| Peer::to(addr))
     }
 
-    fn send(&mut self, client: &str, request: &str) {
-        let mut request = request.to_owned();
+    /// Replaces the marks of nodes in a request by what they are in this deployment.
+    fn filled(&self, request: &str) -> String {
+        let mut request = request.replace("{dir}", &self.dir.path().to_string_lossy());
         for node in self.on.nodes() {
             let Node { name, id, bus, .. } = node;
             for (mark, value) in [
                 (format!("{{{name}}}"), id.clone()),
                 (format!("{{port {name}}}"), node.port().to_string()),
+                (format!("{{addr {name}}}"), format!("127.0.0.1:{}", node.port())),
                 (format!("{{bus {name}}}"), bus.to_string()),
             ] {
                 request = request.replace(&mark, &value);
             }
         }
+        request
+    }
+
+    fn send(&mut self, client: &str, request: &str) {
+        let request = self.filled(request);
         self.client(client).send(&encode(&words(&request)));
     }
 
@@ -316,7 +347,7 @@ fn name_of(client: &str) -> &str {
 }
 
 /// Returns the directory of a real node, which is made.
-fn directory_of(dir: &tempfile::TempDir, name: &str) -> PathBuf {
+fn directory_of(dir: &TempDir, name: &str) -> PathBuf {
     let path = dir.path().join(name);
     fs::create_dir_all(&path).expect("a directory");
     path

@@ -1,6 +1,7 @@
 """The fixtures in a project: alone, with xdist, with asyncio, and not loaded without need."""
 
 import re
+import shlex
 
 import pytest
 
@@ -94,6 +95,86 @@ UNUSED_CONTROLLER = """
         assert not any(thread.name == "keylatch-log" for thread in threading.enumerate())
 """
 
+EXPLORED = """
+    import pytest, redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    @pytest.fixture
+    def client(keylatch_url):
+        with redis.Redis.from_url(keylatch_url, retry=Retry(NoBackoff(), 1), driver_info=None) as client:
+            client.ping()
+            yield client
+
+    @pytest.mark.keylatch_explore(kinds=["lost-reply", "late"], late_by=20_000)
+    @pytest.mark.parametrize("name", ["visits"])
+    def test_visits_are_counted(name, keylatch, client, tmp_path):
+        (tmp_path / "new in each run").touch(exist_ok=False)
+        client.incr(name)
+        client.expire(name, 10)
+        print("this run is shown")
+        assert client.get(name) == b"1"
+
+    @pytest.mark.keylatch_explore
+    def test_that_passes(keylatch, client):
+        client.set("key", "value")
+        print("nothing is shown")
+        assert client.get("key") == b"value"
+
+    def test_that_is_not_explored(keylatch, client):
+        assert len(keylatch.calls("PING")) == 1
+"""
+EXPLORED_FAILURES = [
+    "*::test_visits_are_counted[[]visits[]][[]lost-reply: 1st INCRBY[]] - *Error: assert b'2' == b'1'",
+    "*::test_visits_are_counted[[]visits[]][[]late: 1st EXPIRE[]] - *Error: assert None == b'1'",
+    "*::test_visits_are_counted[[]visits[]] - *: explore: 8 points in * s: 2 failed",
+]
+
+EXPLORED_ASYNC = """
+    import pytest, redis.asyncio
+
+    async def count(keylatch):
+        async with redis.asyncio.Redis.from_url(keylatch.url, driver_info=None) as client:
+            await client.incr("n")
+
+    @pytest.mark.keylatch_explore(kinds=["late", "busy"])
+    async def test_without_a_plugin(keylatch):
+        await count(keylatch)
+
+    @pytest.mark.asyncio
+    @pytest.mark.keylatch_explore(kinds=["late", "busy"])
+    async def test_with_one(keylatch):
+        await count(keylatch)
+"""
+
+EXPLORED_WRONGLY = """
+    import pytest, redis
+
+    @pytest.mark.keylatch_explore
+    def test_without_the_fixture():
+        pass
+
+    @pytest.mark.keylatch_explore(kinds=["lost"])
+    def test_with_a_kind_that_does_not_exist(keylatch):
+        pass
+
+    @pytest.mark.keylatch_explore(workers=2)
+    def test_with_workers(keylatch):
+        pass
+
+    @pytest.mark.keylatch_explore
+    def test_that_fails_of_itself(keylatch):
+        print("and says why")
+        assert keylatch is None
+
+    runs = []
+
+    @pytest.mark.keylatch_explore(kinds=["late"])
+    def test_that_is_another_each_time(keylatch):
+        runs.append(1)
+        redis.Redis.from_url(keylatch.url, driver_info=None).get("a" if len(runs) < 3 else "b")
+"""
+
 
 def test_workers_of_xdist_share_a_process_and_do_not_see_each_other(pytester):
     pytester.makepyfile(PARALLEL)
@@ -138,6 +219,60 @@ def test_markers_size_the_topologies_of_a_test(pytester):
     result = pytester.runpytest_subprocess("--strict-markers")
     result.assert_outcomes(passed=4, errors=1)
     result.stdout.fnmatch_lines("*TypeError: *unexpected keyword argument 'primary'*")
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_each_point_at_which_a_test_fails_is_a_report(pytester, workers, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    pytester.makepyfile(EXPLORED)
+    result = pytester.runpytest_subprocess("--strict-markers", "-n", workers, "--junitxml", "all.xml")
+    result.assert_outcomes(passed=2, failed=3)
+    result.stdout.fnmatch_lines([f"FAILED {line}" for line in EXPLORED_FAILURES])
+    text = result.stdout.str()
+    assert text.count("\nthis run is shown\n") == 2 and "nothing is shown" not in text
+    assert 'name="test_visits_are_counted[visits][late: 1st EXPIRE]"' in (pytester.path / "all.xml").read_text()
+
+
+def test_the_command_of_a_report_runs_its_point_again(pytester, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    pytester.makepyfile(EXPLORED)
+    found = pytester.runpytest_subprocess().stdout.str()
+    commands = re.findall(r"^pytest (.*)", found, re.MULTILINE)
+    assert len(commands) == 3 and commands[2] == commands[0]
+    result = pytester.runpytest_subprocess(*shlex.split(commands[1]))
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines([f"FAILED {EXPLORED_FAILURES[1]}", "FAILED *: explore: 1 point in * s: 1 failed"])
+    known = pytester.runpytest_subprocess("--last-failed", "--collect-only", "-q").stdout.str()
+    assert known.count("::test_visits") == 1 and "::test_that" not in known
+    missing = pytester.runpytest_subprocess("-k", "passes", "--keylatch-only", "late: 9th SET")
+    missing.assert_outcomes(failed=1)
+    missing.stdout.fnmatch_lines(["*there is no point*late: 9th SET*", "*late: 1st SET*"])
+
+
+def test_coroutines_are_explored_with_and_without_a_plugin(pytester):
+    pytester.makepyfile(EXPLORED_ASYNC)
+    result = pytester.runpytest_subprocess("-v")
+    result.assert_outcomes(failed=4)
+    result.stdout.fnmatch_lines(["*::test_without_a_plugin[[]busy: 1st INCRBY[]] FAILED*"])
+    result.stdout.fnmatch_lines(["*::test_with_one[[]busy: 1st INCRBY[]] FAILED*"])
+
+
+def test_what_cannot_be_explored_is_an_error(pytester, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    pytester.makepyfile(EXPLORED_WRONGLY)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=6)
+    result.stdout.fnmatch_lines(["*Captured stdout call*", "and says why"])
+    result.stdout.fnmatch_lines(
+        [
+            "FAILED *::test_without_the_fixture - Failed: keylatch_explore is for tests that use the fixture*",
+            "FAILED *::test_with_a_kind_that_does_not_exist - ValueError: there is no kind 'lost'*",
+            "FAILED *::test_with_workers - TypeError: keylatch_explore takes*",
+            "FAILED *::test_that_fails_of_itself - *assert <*> is None*",
+            "FAILED *::test_that_is_another_each_time[[]late: 1st GET[]] - not repeatable: its 1st call was GET b, not *",
+            "FAILED *::test_that_is_another_each_time - *1 is not repeatable*",
+        ]
+    )
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::super::oracle::Peer;
 use super::real::RealCluster;
 use super::real_sentinels::RealSentinels;
+use super::real_strangers::RealStrangers;
 use super::simulated::Simulated;
 use crate::harness::wait_for;
 
@@ -17,6 +18,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 pub(in super::super) enum Kind {
     Cluster,
     Sentinels,
+    /// Nodes of no cluster yet, and a server that is no node.
+    Strangers,
 }
 
 impl Kind {
@@ -25,6 +28,7 @@ impl Kind {
         Some(match self {
             Kind::Cluster => Box::new(RealCluster::start(has_cuts)?),
             Kind::Sentinels => Box::new(RealSentinels::start()?),
+            Kind::Strangers => Box::new(RealStrangers::start()?),
         })
     }
 
@@ -34,10 +38,11 @@ impl Kind {
     }
 
     /// Returns the names of the nodes in the order in which they are created.
-    pub(super) fn names(self) -> [&'static str; 6] {
+    pub(super) fn names(self) -> Vec<&'static str> {
         match self {
-            Kind::Cluster => ["p0", "p1", "p2", "r0", "r1", "r2"],
-            Kind::Sentinels => ["m", "r0", "r1", "s0", "s1", "s2"],
+            Kind::Cluster => vec!["p0", "p1", "p2", "r0", "r1", "r2"],
+            Kind::Sentinels => vec!["m", "r0", "r1", "s0", "s1", "s2"],
+            Kind::Strangers => vec!["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "x"],
         }
     }
 }
@@ -64,6 +69,11 @@ impl Node {
     }
 }
 
+/// Fails a story that does to nodes what their deployment knows no way for.
+fn is_not_told() -> ! {
+    panic!("no story of this deployment does that")
+}
+
 /// Nodes, and what can be done to them; all of it has had its consequences on return.
 pub(in super::super) trait Deployment {
     fn nodes(&self) -> &[Node];
@@ -74,28 +84,44 @@ pub(in super::super) trait Deployment {
     }
 
     /// Ends processes as `kill -9` does.
-    fn stop(&mut self, names: &[&str]);
+    fn stop(&mut self, _names: &[&str]) {
+        is_not_told()
+    }
 
     /// Starts a process again.
-    fn start(&mut self, name: &str);
+    fn start(&mut self, _name: &str) {
+        is_not_told()
+    }
 
     /// Suspends processes.
-    fn pause(&mut self, names: &[&str]);
+    fn pause(&mut self, _names: &[&str]) {
+        is_not_told()
+    }
 
     /// Continues a process.
-    fn resume(&mut self, name: &str);
+    fn resume(&mut self, _name: &str) {
+        is_not_told()
+    }
 
     /// Cuts nodes off from the others.
-    fn cut(&mut self, names: &[&str]);
+    fn cut(&mut self, _names: &[&str]) {
+        is_not_told()
+    }
 
     /// Returns once both sides of a cut have found that the other one does not answer.
-    fn find_out(&mut self, names: &[&str]);
+    fn find_out(&mut self, _names: &[&str]) {
+        is_not_told()
+    }
 
     /// Ends a cut.
-    fn heal(&mut self);
+    fn heal(&mut self) {
+        is_not_told()
+    }
 
     /// Makes a replica the primary.
-    fn fail_over(&mut self, name: &str);
+    fn fail_over(&mut self, _name: &str) {
+        is_not_told()
+    }
 
     /// Waits for some time; where nobody moves the clock, it passes while replies are waited for.
     fn pass(&mut self, _ms: u32) {}
@@ -193,4 +219,16 @@ pub(in super::super) trait Deployment {
         let port = format!("\r\n:{}\r\n", self.node(listed).port());
         self.shows(at, "CLUSTER SLOTS", &port) || self.view(at).iter().all(|node| node[4].is_empty())
     }
+}
+
+/// Returns once all nodes that have met others see the same cluster, and take its state for the same.
+pub(super) fn agree_if_met(deployment: &dyn Deployment) {
+    let is_settled = |[_, flags, ..]: &[String; 5]| !flags.contains("handshake") && !flags.contains("disconnected");
+    wait_for(deployment.patience(), || {
+        let seen: Vec<_> = deployment.up().into_iter().map(|name| (name, deployment.view(name))).collect();
+        let met: Vec<_> = seen.iter().filter(|(_, view)| view.len() > 1).collect();
+        let is_ok = |name: &str| deployment.shows(name, "CLUSTER INFO", "cluster_state:ok");
+        met.iter()
+            .all(|(name, view)| *view == met[0].1 && view.iter().all(is_settled) && is_ok(name) == is_ok(met[0].0))
+    });
 }

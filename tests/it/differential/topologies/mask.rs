@@ -119,7 +119,7 @@ fn items(reply: &[u8]) -> Vec<String> {
 }
 
 /// Replaces ids and ports of nodes by their names.
-fn named(line: &str, nodes: &[Node]) -> String {
+pub(super) fn named(line: &str, nodes: &[Node]) -> String {
     let mut line = line.to_owned();
     for Node { name, id, addr, bus, relays, .. } in nodes {
         if !id.is_empty() {

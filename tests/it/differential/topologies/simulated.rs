@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use keylatch::internals::resp::Frame;
 
-use super::deployment::{Deployment, Kind, Node};
-use crate::harness::{Client, TestServer};
+use super::deployment::{Deployment, Kind, Node, agree_if_met};
+use crate::harness::{Client, TestServer, wait_for};
 
 /// Name of the deployment.
 const NAME: &str = "it";
@@ -30,6 +30,7 @@ impl Simulated {
         let mut control = server.client();
         let (timeout, ms) = match kind {
             Kind::Cluster => ("NODE-TIMEOUT", NODE_TIMEOUT.to_string()),
+            Kind::Strangers => ("EMPTY", (kind.names().len() - 1).to_string()),
             Kind::Sentinels => ("DOWN-AFTER", DOWN_AFTER.to_string()),
         };
         let made = control.frame(&[command(kind), "CREATE", NAME, timeout, &ms]);
@@ -37,13 +38,17 @@ impl Simulated {
         let nodes = kind.names().into_iter().zip(maps).map(|(name, map)| {
             let port: u16 = field(map, "port").parse().expect("a port");
             let id = match kind {
-                Kind::Cluster => field(map, "id"),
+                Kind::Cluster | Kind::Strangers => field(map, "id"),
                 Kind::Sentinels => id_of_sentinel(name, port),
             };
-            let bus = if kind == Kind::Cluster { port.wrapping_add(10_000) } else { 0 };
+            let bus = if kind == Kind::Sentinels { 0 } else { port.wrapping_add(10_000) };
             Node { name, id, addr: ([127, 0, 0, 1], port).into(), bus, relays: None, is_up: true }
         });
-        let nodes = nodes.collect();
+        let mut nodes: Vec<Node> = nodes.collect();
+        if kind == Kind::Strangers {
+            let (id, addr) = (String::new(), server.addr());
+            nodes.push(Node { name: "x", id, addr, bus: 0, relays: None, is_up: true });
+        }
         Simulated { kind, nodes, control, _server: server }
     }
 
@@ -60,7 +65,7 @@ impl Simulated {
 /// Returns the command for orders.
 fn command(kind: Kind) -> &'static str {
     match kind {
-        Kind::Cluster => "TEST.CLUSTER",
+        Kind::Cluster | Kind::Strangers => "TEST.CLUSTER",
         Kind::Sentinels => "TEST.SENTINEL",
     }
 }
@@ -91,7 +96,7 @@ impl Simulated {
     /// a primary that is gone again once it has become a replica in their eyes.
     fn pass_timeouts(&mut self) {
         match self.kind {
-            Kind::Cluster => self.pass(NODE_TIMEOUT),
+            Kind::Cluster | Kind::Strangers => self.pass(NODE_TIMEOUT),
             Kind::Sentinels => (0..2).for_each(|_| self.pass(DOWN_AFTER)),
         }
     }
@@ -104,6 +109,13 @@ impl Deployment for Simulated {
 
     fn patience(&self) -> Duration {
         Duration::from_secs(10)
+    }
+
+    fn agree(&mut self) {
+        match self.kind {
+            Kind::Strangers => agree_if_met(self),
+            Kind::Cluster | Kind::Sentinels => wait_for(self.patience(), || self.agrees()),
+        }
     }
 
     fn stop(&mut self, names: &[&str]) {

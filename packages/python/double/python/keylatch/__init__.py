@@ -8,7 +8,9 @@
 """
 
 from ._cluster import Cluster, slot_of
+from ._explore import explore
 from ._instance import Call, Fault, Keylatch
+from ._report import ExploreError, Report
 from ._resp import ReplyError
 from ._sentinel import Sentinel
 from ._server import RunningServer, Server, find_binary, instance
@@ -17,13 +19,16 @@ from ._topology import Node
 __all__ = [
     "Call",
     "Cluster",
+    "ExploreError",
     "Fault",
     "Keylatch",
     "Node",
     "ReplyError",
+    "Report",
     "RunningServer",
     "Sentinel",
     "Server",
+    "explore",
     "find_binary",
     "instance",
     "slot_of",

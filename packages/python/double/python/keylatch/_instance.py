@@ -83,8 +83,15 @@ class Keylatch:
 
     def command(self, *args: object) -> Any:
         """Sends any command over the control connection; returns the reply with text as `str`."""
+        return self._pipeline(args)[0]
+
+    def _pipeline(self, *requests: tuple[object, ...], user: str | None = None) -> list[Any]:
+        """Sends commands in one packet; returns their replies, or raises the first error when all are executed.
+
+        With `user` the control connection enters that user's private instance before.
+        """
         try:
-            return self._connection.call(*args)
+            return self._connection.pipeline(*requests, user=user)
         except OSError as error:
             time.sleep(0.05)  # a process that crashes closes its connections a moment before it has ended
             if reason := self._ended():

@@ -7,14 +7,26 @@ import select
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 CLOSED = "keylatch has closed the connection"
+CONTROL = "keylatch-control"  # the name of these connections
 
 
 class ReplyError(Exception):
     """An error reply of the server."""
+
+
+SCALARS: dict[int, Callable[[str], object]] = {
+    ord("+"): str,
+    ord("-"): ReplyError,
+    ord(":"): int,
+    ord("("): int,
+    ord(","): float,
+    ord("#"): "t".__eq__,
+}
 
 
 def milliseconds(duration: float | timedelta) -> int:
@@ -40,18 +52,31 @@ class Connection:
 
     def call(self, *args: object) -> Any:
         """Sends a request and returns its reply: text as `str`, maps as `dict`. Raises ReplyError for an error."""
+        return self.pipeline(args)[0]
+
+    def pipeline(self, *requests: tuple[object, ...], user: str | None = None) -> list[Any]:
+        """Sends requests in one packet and returns their replies. Raises ReplyError for the first error, after all.
+
+        With `user` the connection enters that user's private instance before, and leaves its own.
+        """
         with self._lock:
             try:
+                entering: tuple[tuple[object, ...], ...] = ()
+                if user is not None:
+                    self._user = user
+                    entering = ("AUTH", user, self._password), ("CLIENT", "SETNAME", CONTROL), ("SELECT", 0)
                 if self._socket is None or self._process != os.getpid() or self._is_closed():
                     self._open()
-                reply = self._exchange(args)
+                    entering = ()
+                replies = self._exchange(*entering, *requests)
             except BaseException:
                 # Whatever interrupts a request, a late reply must not be taken for that of the next.
                 self._drop()
                 raise
-        if isinstance(reply, ReplyError):
-            raise reply
-        return reply
+        for reply in replies:
+            if isinstance(reply, ReplyError):
+                raise reply
+        return replies[len(entering) :]
 
     def close(self) -> None:
         """Closes the connection; the next request opens another."""
@@ -74,7 +99,7 @@ class Connection:
         self._process = os.getpid()  # a forked process needs a connection of its own
         self._replies, self._socket = connected.makefile("rb"), connected
         login = () if self._user is None else ("AUTH", self._user, self._password)
-        greeting = self._exchange(("HELLO", 3, *login, "SETNAME", "keylatch-control"))
+        greeting = self._exchange(("HELLO", 3, *login, "SETNAME", CONTROL))[0]
         if isinstance(greeting, ReplyError):
             if self._user is not None and self._user.startswith("ns-") and str(greeting).startswith("WRONGPASS"):
                 raise ReplyError(f"{greeting} (Private instances need a server that runs with --test-mode.)")
@@ -86,32 +111,37 @@ class Connection:
             self._replies.close()
             dropped.close()
 
-    def _exchange(self, args: tuple[object, ...]) -> Any:
+    def _exchange(self, *requests: tuple[object, ...]) -> list[Any]:
         assert self._socket is not None
-        parts = [part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape") for part in args]
-        request = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
-        self._socket.sendall(b"*%d\r\n%b" % (len(parts), request))
-        return self._read()
+        self._socket.sendall(b"".join(map(encoded, requests)))
+        return [self._read() for _ in requests]
 
     def _read(self) -> Any:
         line = self._replies.readline()
-        if not line.endswith(b"\r\n"):
+        if line[-2:] != b"\r\n":
             raise ConnectionError(CLOSED)
-        kind, rest = line[:1], line[1:-2].decode("utf-8", "surrogateescape")
+        kind = line[0]
         if kind in b"$=!":
-            if rest == "-1":
+            size = int(line[1:-2])
+            if size < 0:
                 return None
-            body = self._replies.read(int(rest) + 2)
-            if len(body) != int(rest) + 2:
+            body = self._replies.read(size + 2)
+            if len(body) != size + 2:
                 raise ConnectionError(CLOSED)
             text = body[:-2].decode("utf-8", "surrogateescape")
-            if kind == b"=":
-                return text.partition(":")[2]  # without its format, such as `txt`
-            return ReplyError(text) if kind == b"!" else text
+            if kind == ord("$"):
+                return text
+            return ReplyError(text) if kind == ord("!") else text.partition(":")[2]  # without its format, such as `txt`
         if kind in b"*~>%":
-            if rest == "-1":
+            size, read = int(line[1:-2]), self._read
+            if size < 0:
                 return None
-            items = [self._read() for _ in range(int(rest) * (2 if kind == b"%" else 1))]
-            return dict(zip(items[::2], items[1::2])) if kind == b"%" else items
-        scalars = {b"+": str, b"-": ReplyError, b":": int, b"(": int, b",": float, b"#": "t".__eq__}
-        return scalars[kind](rest) if kind in scalars else None
+            return {read(): read() for _ in range(size)} if kind == ord("%") else [read() for _ in range(size)]
+        scalar = SCALARS.get(kind)
+        return None if scalar is None else scalar(line[1:-2].decode("utf-8", "surrogateescape"))
+
+
+def encoded(args: tuple[object, ...]) -> bytes:
+    """Returns a request as it is sent."""
+    parts = [part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape") for part in args]
+    return b"*%d\r\n%b" % (len(parts), b"".join([b"$%d\r\n%b\r\n" % (len(part), part) for part in parts]))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from . import _server
+from . import _items, _server
 from ._cluster import Cluster
 from ._instance import Keylatch
 from ._sentinel import Sentinel
@@ -18,6 +18,8 @@ MARKERS = (
     "keylatch_cluster(primaries=3, replicas=1, node_timeout=15000, ...): how the cluster of the fixture is made",
     'keylatch_sentinel(replicas=2, sentinels=3, quorum=2, master="mymaster", down_after=30000, ...): how the master, '
     "replicas and sentinels of the fixture are made",
+    "keylatch_explore(kinds=..., budget=..., pairs=False, ...): the test is run once for each thing that can go wrong at "
+    "one of its calls, with the options of keylatch.explore",
 )
 
 
@@ -34,8 +36,29 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Stores that port in the worker, and declares the markers."""
     _server.controller_port = getattr(config, "workerinput", {}).get("keylatch_port")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_items.Renaming(config), "keylatch-points")
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declares the option that runs a point again."""
+    about = "of tests that are explored, try this point alone, by the name that a report has; may be repeated"
+    parser.getgroup("keylatch").addoption(_items.OPTION, action="append", metavar="POINT", help=about)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Has marked tests explored when they are run."""
+    for item in items:
+        if _items.is_explored(item):
+            assert isinstance(item, pytest.Function)
+            _items.prepare(item)
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs coroutines that are explored, if no other plugin does."""
+    return _items.play_coroutine(pyfuncitem)
 
 
 @pytest.fixture(scope="session")
@@ -45,8 +68,12 @@ def keylatch_server() -> RunningServer:
 
 
 @pytest.fixture
-def keylatch(keylatch_server: RunningServer) -> Iterator[Keylatch]:
+def keylatch(request: pytest.FixtureRequest, keylatch_server: RunningServer) -> Iterator[Keylatch]:
     """A private instance for this test: keys, clock, faults and journal are its own."""
+    run = request.node.stash.get(_items.RUN, None)
+    if run is not None:
+        yield run
+        return
     with keylatch_server.instance() as instance:
         yield instance
 

@@ -1,0 +1,279 @@
+"""What can go wrong in a scenario: the calls of two runs without a fault, and the points that follow from them."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ._resp import CONTROL
+
+DEFAULT_KINDS = ("lost-reply", "not-executed", "cut-all", "late", "expired", "noscript")
+ERRORS = {
+    "readonly": "READONLY You can't write against a read only replica.",
+    "oom": "OOM command not allowed when used memory > 'maxmemory'.",
+    "loading": "LOADING Redis is loading the dataset in memory",
+    "busy": "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+}
+KINDS = (*DEFAULT_KINDS, "evicted", "failover", *ERRORS)
+EFFECTS = {
+    "lost-reply": "LOSEREPLY",
+    "not-executed": "DROP",
+    "cut-all": "DROPALL",
+    "late": "ADVANCE",
+    "expired": "EXPIRE",
+    "noscript": "NOSCRIPT",
+    "evicted": "EVICT",
+    "failover": "FAILOVER",
+}
+SCRIPTS = {"evalsha", "evalsha_ro", "fcall", "fcall_ro"}
+LOADERS = {"script|load", "function|load"}
+UNFAULTED = {"hello", "auth", "reset", "quit"}  # which a server answers while it loads
+ARG_MAX = 60  # characters that are shown
+
+
+def shown(text: str) -> str:
+    r"""Shows a text of the server: `"` and `\` behind a `\`, bytes that are not printable UTF-8 as \xhh."""
+    return "".join(map(_escaped, text))
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    if char.isprintable():
+        return char
+    return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape"))
+
+
+def literal(name: str) -> str:
+    """Returns a name as a string literal."""
+    return '"{}"'.format(name.replace("\\", "\\\\").replace('"', '\\"'))
+
+
+def ordinal(number: int) -> str:
+    """Returns 1st, 2nd, 3rd, 4th, 11th, 21st."""
+    is_teen = number % 100 in (11, 12, 13)
+    return f"{number}{'th' if is_teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+def title(command: str) -> str:
+    """Returns the name of a command as people write it."""
+    return shown(command.upper().replace("|", " "))
+
+
+def of_name(group: str) -> str:
+    """Returns the end of a phrase that names a client."""
+    return f' of "{shown(group)}"' if group else ""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A call of a scenario, as the journal has it."""
+
+    group: str  # the name of the client
+    command: str  # `client|setinfo`
+    args: list[str]
+    fault: str | None
+    keys: list[str]  # those that existed when it arrived
+    expiring: list[str]  # those of them with a TTL
+    at: int  # its place in the journal
+    index: int = 0  # its place among the calls of the group
+    nth: int = 0  # which call of this command of the group it is, from 1
+    previous: str | None = None  # the command before it in the group
+    is_behind_write: bool = False
+    has_written: bool = False
+
+    def is_like(self, other: Recorded) -> bool:
+        """Returns whether it is the same call, with whatever arguments."""
+        return self.command == other.command and len(self.args) == len(other.args)
+
+    def text(self, masked: Collection[int] = ()) -> str:
+        """Shows the call; arguments at masked places as `*`."""
+        words = [title(self.command)]
+        for place in range(2 if "|" in self.command else 1, len(self.args)):
+            word = "*" if place in masked else shown(self.args[place])
+            words.append(word if len(word) <= ARG_MAX else f"{word[:ARG_MAX]}...")
+        return " ".join(words)
+
+
+class Journal:
+    """The calls of a run, in the order of their arrival, and those of each group."""
+
+    def __init__(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        """`entries` is the reply to TEST.CALLS FULL."""
+        self.calls: list[Recorded] = []
+        self.groups: dict[str, list[Recorded]] = {}
+        counts: collections.Counter[tuple[str, str]] = collections.Counter()
+        for at, entry in enumerate(entries):
+            group, command = entry["client-name"], entry["command"]
+            if group == CONTROL or entry["refused"] or command is None:
+                continue
+            call = Recorded(group, command, entry["args"], entry["fault"], entry["keys"], entry["expiring"], at)
+            calls = self.groups.setdefault(group, [])
+            counts[group, command] += 1
+            call.index, call.nth = len(calls), counts[group, command]
+            call.previous = calls[-1].command if calls else None
+            if at > 0:
+                before = entries[at - 1]
+                call.is_behind_write = before["client-name"] != CONTROL and entry["offset"] > before["offset"]
+            if at + 1 < len(entries):
+                call.has_written = entries[at + 1]["offset"] > entry["offset"]
+            calls.append(call)
+            self.calls.append(call)
+
+    def of(self, group: str) -> list[Recorded]:
+        """Returns the calls of a group."""
+        return self.groups.get(group, [])
+
+    def struck(self, point: Point) -> Recorded | None:
+        """Returns the call that the fault of a point has struck."""
+        same = (call for call in self.of(point.group) if call.command == point.command)
+        call = next(itertools.islice(same, point.nth - 1, None), None)
+        return call if call is not None and call.fault is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One thing that goes wrong at one call."""
+
+    name: str
+    kind: str
+    group: str
+    command: str
+    nth: int  # among the calls of this command of the group
+    index: int  # among all calls of the group
+    at: int  # the call's place among all
+    key: str | None = None
+
+    @classmethod
+    def of(cls, kind: str, call: Recorded, at: int, key: str | None = None) -> Point:
+        """Makes a point at a call."""
+        name = f"{kind}: {ordinal(call.nth)} {title(call.command)}{of_name(call.group)}"
+        name += "" if key is None else f', key "{shown(key)}"'
+        return cls(name, kind, call.group, call.command, call.nth, call.index, at, key)
+
+    def fault(self, late_by: int) -> tuple[object, ...]:
+        """Returns the request that injects its fault."""
+        effect: tuple[object, ...] = ("ERROR", ERRORS[self.kind]) if self.kind in ERRORS else (EFFECTS[self.kind],)
+        effect += () if self.key is None else (self.key,)
+        effect += (late_by,) if self.kind == "late" else ()
+        which = (self.command, "CLIENT", self.group, "QUEUED", "AFTER", self.nth - 1, "COUNT", 1)
+        return ("TEST.FAULT", "ADD", *which, *effect)
+
+
+class Baseline:
+    """What two runs without a fault have in common."""
+
+    def __init__(self, first: Journal, second: Journal) -> None:
+        self.journal, self._second = first, second
+        self.difference = self._difference()
+        # Of each call, the places of the arguments that are not the same in each run.
+        self._masks: dict[str, list[set[int]]] = {}
+        if self.difference is None:
+            for group, calls in first.groups.items():
+                self._masks[group] = [_unlike(*pair) for pair in zip(calls, second.of(group))]
+
+    def points(self, kinds: Collection[str], flags: Mapping[str, Collection[str]]) -> tuple[list[Point], int]:
+        """Returns the points of some kinds in their order, and the number of those whose keys differ from run to run.
+
+        `flags` has the flags of each command.
+        """
+        points, left_out = [], 0
+        for at, call in enumerate(self.journal.calls):
+            for kind in KINDS:
+                if kind not in kinds:
+                    continue
+                if kind in ("expired", "evicted"):
+                    keys, others = self._keys(call, kind)
+                    points += [Point.of(kind, call, at, key) for key in keys]
+                    left_out += others
+                elif _is_at(kind, call, flags):
+                    points.append(Point.of(kind, call, at))
+        return points, left_out
+
+    def commands(self) -> list[str]:
+        """Returns the names of the commands that are called."""
+        return sorted({call.command for call in self.journal.calls})
+
+    def difference_to(self, run: Journal, points: Sequence[Point]) -> str | None:
+        """Returns how a run differs up to the first call that a point has struck; None if it does not."""
+        struck = [(call, point) for point in points if (call := run.struck(point)) is not None]
+        if not struck:
+            point = points[0]
+            which, length = self._which(point.group, point.group), point.index + 1
+            found = self._difference_in(which, point.group, run.of(point.group)[:length], length)
+            return found or "its fault has not fired"
+        first, point = min(struck, key=lambda pair: pair[0].at)
+        found = None
+        for group in (point.group, *run.groups.keys() - {point.group}):
+            calls = [call for call in run.of(group) if call.at <= first.at]
+            length = point.index + 1 if group == point.group else len(calls)
+            found = found or self._difference_in(self._which(group, point.group), group, calls, length)
+        return found
+
+    def _keys(self, call: Recorded, kind: str) -> tuple[list[str], int]:
+        """Returns the keys of a call that both runs have, and the number of others."""
+        other = self._second.of(call.group)[call.index]
+        ours, theirs = (each.expiring if kind == "expired" else each.keys for each in (call, other))
+        keys = list(dict.fromkeys(ours))
+        same = [key for key in keys if key in theirs]
+        return same, len(keys) - len(same)
+
+    def _difference(self) -> str | None:
+        for group in dict.fromkeys((*self.journal.groups, *self._second.groups)):
+            calls, expected = self._second.of(group), self.journal.of(group)
+            which, alike = self._which(group, None), (call.is_like(other) for call, other in zip(calls, expected))
+            if found := _first_difference(which, calls, expected, alike, Recorded.text):
+                return found
+        return None
+
+    def _difference_in(
+        self, which: Callable[[int], str], group: str, calls: Sequence[Recorded], length: int
+    ) -> str | None:
+        """Compares calls of a run with the first `length` of a group."""
+        expected, masks = self.journal.of(group)[:length], self._masks.get(group, [])
+        alike = (
+            call.is_like(other) and _unlike(call, other) <= masked for call, other, masked in zip(calls, expected, masks)
+        )
+        return _first_difference(which, calls, expected, alike, lambda call: call.text(masks[call.index]))
+
+    def _which(self, group: str, struck: str | None) -> Callable[[int], str]:
+        """Returns what names a call of a group, where another one is the struck one."""
+        if group == struck:
+            return lambda number: f"its {ordinal(number)} call"
+        return lambda number: f"the {ordinal(number)} call{of_name(group)}"
+
+
+def _unlike(call: Recorded, other: Recorded) -> set[int]:
+    return {place for place, (one, two) in enumerate(zip(call.args, other.args)) if one != two and place > 0}
+
+
+def _first_difference(
+    which: Callable[[int], str],
+    calls: Sequence[Recorded],
+    expected: Sequence[Recorded],
+    alike: Iterable[bool],
+    show: Callable[[Recorded], str],
+) -> str | None:
+    """Returns the first call that is another than expected, or is missing, or is one more."""
+    at = next((at for at, is_alike in enumerate(alike) if not is_alike), min(len(calls), len(expected)))
+    if at >= len(expected):
+        return f"{which(at + 1)} was one more: {calls[at].text()}" if at < len(calls) else None
+    if at >= len(calls):
+        return f"{which(at + 1)} did not come: {show(expected[at])}"
+    return f"{which(at + 1)} was {calls[at].text()}, not {show(expected[at])}"
+
+
+def _is_at(kind: str, call: Recorded, flags: Mapping[str, Collection[str]]) -> bool:
+    """Returns whether there is a point of a kind at a call."""
+    if kind == "noscript":
+        return call.command in SCRIPTS and call.previous not in LOADERS
+    if kind == "failover":
+        return call.is_behind_write
+    if kind == "readonly":
+        return "write" in flags.get(call.command, ()) or call.has_written
+    if kind == "oom":
+        return "denyoom" in flags.get(call.command, ())
+    return kind not in ("loading", "busy") or call.command not in UNFAULTED
