@@ -136,9 +136,7 @@ fn the_greeting_of_todays_client_libraries_is_answered_line_by_line() {
     ];
     let replies = client.pipeline(&greeting.map(String::from));
     assert!(replies[0].starts_with("%7"));
-    assert_eq!(replies[1..3], ["+OK", "+OK"]);
-    assert_eq!(replies[3], "-ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.");
-    assert_eq!(replies[4..], ["+OK", "+PONG"]);
+    assert_eq!(replies[1..], ["+OK", "+OK", "+OK", "+OK", "+PONG"]);
 }
 
 #[test]

@@ -13,8 +13,7 @@
 # the same to nodes of a topology.
 #
 # In the copy of what each file begins with, two calls may fail: a simulated node has no configuration file for CONFIG REWRITE,
-# and its repl-diskless-load is that of the process. CLUSTER RESET and SET-CONFIG-EPOCH are called there one by one, with either
-# server, and not in a transaction, in which a simulated node refuses them.
+# and its repl-diskless-load is that of the process.
 #
 #   KEYLATCH=path      the binary; by default target/release/keylatch. With redis-server its processes are the nodes
 #   LIMIT=300          the maximum duration of a file, in seconds
@@ -55,7 +54,7 @@ logs=$(cd "$logs" && pwd)
 
 cp -r "$checkout/tests" "$checkout/utils" "$checkout/redis.conf" "$root"
 mkdir -p "$root/tests/cluster/tmp" "$root/tests/tmp"
-sed -i -E 's/^ *(R \$id config (rewrite|set repl-diskless-load .*))$/catch {\1}/; /^ *R \$id (MULTI|EXEC)$/d' \
+sed -i -E 's/^ *(R \$id config (rewrite|set repl-diskless-load .*))$/catch {\1}/' \
     "$root/tests/cluster/tests/includes/init-tests.tcl"
 for tool in cli benchmark; do
     if [ -x "$checkout/src/redis-$tool" ]; then found=$checkout/src/redis-$tool; else found=$(command -v "redis-$tool"); fi
