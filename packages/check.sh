@@ -81,6 +81,7 @@ test_node() {
         cd "$work/node"
         npm install --silent --no-audit --no-fund --no-package-lock
         npm install --silent --no-audit --no-fund --no-package-lock --no-save "$work"/out/keylatch-*.tgz
+        cp -r "$here/node/lock" node_modules/keylatch-lock # which is explored
         node examples.mjs "$root"
         npm test --silent
     )

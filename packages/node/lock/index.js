@@ -180,8 +180,8 @@ export class Lock {
       lock.fence = Math.max(...lock.fences.values());
       lock.#held(performance.now());
       await lock.#listen(lock.#by()).catch((error) => {
-        if (!(error instanceof Stuck)) throw error;
-        return lock.#reconnect();
+        if (isReply(error)) throw error;
+        return lock.#reconnect(); // the connection is stuck, or broke behind the grant
       });
       await lock.#renew();
       return lock;

@@ -304,6 +304,99 @@ export function start(options?: StartOptions): Promise<Server>;
  */
 export function instance(name?: string): Promise<Keylatch>;
 
+/** What happens at a call. The first six are the default: a correct client can always survive them. */
+export type ExploreKind =
+  /** It is executed, and the connection is cut before its reply. */
+  | 'lost-reply'
+  /** The connection is cut when it arrives; it is not executed. */
+  | 'not-executed'
+  /** Every connection of the instance is cut when it arrives; it is not executed. */
+  | 'cut-all'
+  /** It is executed, and the clock moves by `lateBy` before its reply; nobody waits for that. */
+  | 'late'
+  /** A key with a TTL that it names expires just before; a point for each such key. */
+  | 'expired'
+  /** The scripts, or functions, are forgotten just before it calls one. */
+  | 'noscript'
+  /** A key that it names is gone; a point for each such key. */
+  | 'evicted'
+  /** What the call before has written is forgotten, with all scripts, and all connections are closed. */
+  | 'failover'
+  /** These are error replies of Redis: to calls that write, to calls that need memory, to all calls, to all calls. */
+  | 'readonly' | 'oom' | 'loading' | 'busy';
+
+export interface ExploreOptions {
+  /** What to try. [lost-reply, not-executed, cut-all, late, expired, noscript] */
+  kinds?: ExploreKind[];
+  /** Seconds, after which no further point is tried; the report says how many were not. [as many as it takes] */
+  budget?: number;
+  /** How many runs there are side by side. [16, or the number of cores if that is more: they mostly wait] */
+  workers?: number;
+  /** Tries only points of these names, as reports have them, of whatever kinds. */
+  only?: string | string[];
+  /** Tries pairs of points as well, then: a random sample until the budget is over, or for 10 s. [false] */
+  pairs?: boolean;
+  /** Makes the sample of pairs repeat itself; the report has it. */
+  seed?: number;
+  /** Seconds by which the clock moves at points of the kind `late`. [60] */
+  lateBy?: number;
+  /** Seconds of real time within which a run of the scenario has to end. [10] */
+  timeout?: number;
+  /** Whether to throw an ExploreError if something was found, or return the report. [true] */
+  raises?: boolean;
+}
+
+/** What an exploration has found. As a string it is the text that ExploreError has as well. */
+export interface ExploreReport {
+  /** How many points were tried, pairs included. */
+  readonly points: number;
+  /** The points at which the scenario failed. */
+  readonly failures: readonly { readonly name: string; readonly message: string; readonly error: unknown }[];
+  /** The points at which the calls before the fault were others than without one, which says nothing of the fault. */
+  readonly notRepeatable: readonly { readonly name: string; readonly difference: string }[];
+  /** How many points have keys that differ from run to run, so that there is no name for them. */
+  readonly leftOut: number;
+  /** For how many points the budget was too small. */
+  readonly notTried: number;
+  readonly seconds: number;
+  /** With `pairs`. */
+  readonly seed?: number;
+  /** Whether nothing was found: neither failures, nor what is not repeatable. */
+  readonly ok: boolean;
+  toString(): string;
+}
+
+/** A failed assertion (the AssertionError of node:assert), with all that an exploration has found. */
+export class ExploreError extends Error {
+  private constructor();
+  readonly report: ExploreReport;
+  readonly code: 'ERR_ASSERTION';
+}
+
+/** What a test of node:test has, as far as `explore.test` needs it. */
+export interface ExploreTestContext {
+  test(name: string, run: () => void): Promise<void>;
+  diagnostic(message: string): void;
+}
+
+/**
+ * Runs a scenario twice without a fault, and then once for each call that it has made and each kind of fault, each time in
+ * a private instance of its own whose clock begins at the same time. The scenario makes its clients, asserts what must hold,
+ * and closes the clients whatever happens. Calls of connections named `keylatch-control`, such as that of the instance which
+ * the scenario is given, are its own checks: they are never struck. If it fails without a fault, its error is thrown.
+ */
+export function explore(scenario: (keylatch: Keylatch) => unknown, options?: ExploreOptions): Promise<ExploreReport>;
+
+export namespace explore {
+  /**
+   * Explores within a test of node:test: each point at which the scenario fails, or is not repeatable, is a sub-test that
+   * fails. The report is a diagnostic of the test.
+   */
+  function test(
+    t: ExploreTestContext, scenario: (keylatch: Keylatch) => unknown, options?: Omit<ExploreOptions, 'raises'>,
+  ): Promise<void>;
+}
+
 /** The path of the server: KEYLATCH_BINARY, the one of the package for this platform, or one in PATH. */
 export function findBinary(): string;
 

@@ -7,8 +7,10 @@ const { accessSync, constants } = require('node:fs');
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { Cluster, slotOf } = require('./cluster.js');
+const { exploreAt, exploreInTests } = require('./explore.js');
 const { Fault, Keylatch } = require('./instance.js');
 const { refuseOthers } = require('./options.js');
+const { ExploreError } = require('./report.js');
 const { ASYNC_DISPOSE, ReplyError } = require('./resp.js');
 const { Sentinel } = require('./sentinel.js');
 
@@ -162,12 +164,25 @@ function eachLine(stream, act) {
 
 let shared;
 
-/** Makes a private instance of the server of KEYLATCH_URL, or of one that is started once; see index.d.ts. */
-async function instance(name) {
+/** The server of KEYLATCH_URL, or one that is started once. */
+function sharedServer() {
   shared ??= process.env.KEYLATCH_URL ? Promise.resolve(new RunningServer(process.env.KEYLATCH_URL)) : start();
-  return (await shared).instance(name);
+  return shared;
 }
 
+/** Makes a private instance of the shared server; see index.d.ts. */
+async function instance(name) {
+  return (await sharedServer()).instance(name);
+}
+
+/** Runs a scenario once for each thing that can go wrong; see index.d.ts. */
+async function explore(scenario, options) {
+  return exploreAt(sharedServer, scenario, options);
+}
+
+explore.test = (t, scenario, options) => exploreInTests(sharedServer, t, scenario, options);
+
 module.exports = {
-  Cluster, Fault, Keylatch, ReplyError, RunningServer, Sentinel, Server, findBinary, instance, slotOf, start,
+  Cluster, ExploreError, Fault, Keylatch, ReplyError, RunningServer, Sentinel, Server, explore, findBinary, instance, slotOf,
+  start,
 };

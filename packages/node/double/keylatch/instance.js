@@ -41,11 +41,12 @@ class Keylatch {
   #ended;
   #topologies = { cluster: 0, sentinel: 0 };
 
-  /** `ended` tells how the server has ended, if it has; for the error of a lost connection. */
-  constructor(host, port, user, password = 'any', ended = async () => undefined, tls = false) {
+  /** `ended` tells how the server has ended, if it has; for the error of a lost connection. The control connection is one
+   *  of its own, if none is given. */
+  constructor(host, port, user, password = 'any', ended = async () => undefined, tls = false, connection = undefined) {
     this.#ended = ended;
     Object.assign(this, { host, port, user, password, tls });
-    this.#connection = new Connection(host, port, user, password, tls);
+    this.#connection = connection ?? new Connection(host, port, user, password, tls);
   }
 
   get url() {

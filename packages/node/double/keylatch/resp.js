@@ -29,8 +29,8 @@ const bulks = {
   '!': (text) => new ReplyError(text),
 };
 
-/** Parses one reply; returns it and the place behind it, or undefined if there is not all of it. */
-function parse(bytes, from) {
+/** Parses one reply, with texts of an encoding; returns it and the place behind it, or undefined if there is not all of it. */
+function parse(bytes, from, encoding) {
   const end = bytes.indexOf('\r\n', from);
   if (end < 0) return undefined;
   const kind = String.fromCharCode(bytes[from]);
@@ -41,19 +41,26 @@ function parse(bytes, from) {
   if (kind in bulks) {
     const at = end + 2 + length;
     if (bytes.length < at + 2) return undefined;
-    const text = bytes.toString('utf8', end + 2, at);
+    const text = bytes.toString(encoding, end + 2, at);
     return [bulks[kind](text), at + 2];
   }
   const items = [];
   let at = end + 2;
   for (let left = kind === '%' ? 2 * length : length; left > 0; left -= 1) {
-    const item = parse(bytes, at);
+    const item = parse(bytes, at, encoding);
     if (!item) return undefined;
     items.push(item[0]);
     at = item[1];
   }
   if (kind !== '%') return [items, at];
   return [Object.fromEntries(items.flatMap((item, i) => i % 2 ? [] : [[item, items[i + 1]]])), at];
+}
+
+/** A request, in parts. */
+function encoded(args) {
+  const parts = args.map((arg) => Buffer.isBuffer(arg) ? arg : Buffer.from(String(arg)));
+  const bulks = parts.flatMap((part) => [Buffer.from(`$${part.length}\r\n`), part, Buffer.from('\r\n')]);
+  return [Buffer.from(`*${parts.length}\r\n`), ...bulks];
 }
 
 /** A connection that is opened at the first request, and again after it was closed. */
@@ -77,7 +84,21 @@ class Connection {
   async call(...args) {
     this.#ready ??= this.#open();
     await this.#ready;
-    return this.#send(args);
+    return this.#send([args])[0];
+  }
+
+  /** Sends requests in one write. Texts in the replies are of an encoding; `latin1` keeps their bytes. */
+  async all(requests, encoding) {
+    this.#ready ??= this.#open();
+    await this.#ready;
+    return Promise.all(this.#send(requests, encoding));
+  }
+
+  /** Goes on as another user, and sends requests behind that in the same write. */
+  async as(user, password, requests) {
+    const isOpen = this.#ready !== undefined;
+    this.#login = ['AUTH', user, password];
+    return this.all([...isOpen ? [this.#login] : [], ...requests]);
   }
 
   /** Closes the connection; the next request opens another. */
@@ -93,7 +114,7 @@ class Connection {
     const closed = Object.assign(new Error('keylatch has closed the connection'), { code: 'ECONNRESET' });
     socket.on('close', () => this.#lost(socket, closed));
     try {
-      await this.#send(['HELLO', 3, ...this.#login, 'SETNAME', 'keylatch-control']);
+      await this.#send([['HELLO', 3, ...this.#login, 'SETNAME', 'keylatch-control']])[0];
     } catch (error) {
       this.close(); // or the next request would be that of another user
       if (this.#login[1]?.startsWith('ns-') && error.message.startsWith('WRONGPASS')) {
@@ -103,21 +124,21 @@ class Connection {
     }
   }
 
-  #send(args) {
-    const parts = args.map((arg) => Buffer.isBuffer(arg) ? arg : Buffer.from(String(arg)));
-    const request = parts.flatMap((part) => [Buffer.from(`$${part.length}\r\n`), part, Buffer.from('\r\n')]);
-    return new Promise((resolve, reject) => {
-      if (!this.#socket) return reject(new Error('the connection was closed'));
-      this.#waiting.push({ resolve, reject });
-      this.#socket.ref(); // the process stays for a reply, but not for an idle connection
-      this.#socket.write(Buffer.concat([Buffer.from(`*${parts.length}\r\n`), ...request]));
-    });
+  /** Writes requests at once; returns the promises of their replies. */
+  #send(requests, encoding = 'utf8') {
+    if (!this.#socket) return requests.map(() => Promise.reject(new Error('the connection was closed')));
+    const replies = requests.map(() => new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject, encoding });
+    }));
+    this.#socket.ref(); // the process stays for a reply, but not for an idle connection
+    this.#socket.write(Buffer.concat(requests.flatMap(encoded)));
+    return replies;
   }
 
   #receive(bytes) {
     this.#received = Buffer.concat([this.#received, bytes]);
     let at = 0;
-    for (let found; at < this.#received.length && (found = parse(this.#received, at)); [, at] = found) {
+    for (let found; at < this.#received.length && (found = this.#parse(at)); [, at] = found) {
       // A push that confirms no subscription, such as a message, is no reply.
       if (this.#received[at] === PUSH && !/subscribe$/.test(found[0][0])) continue;
       const { resolve, reject } = this.#waiting.shift();
@@ -125,6 +146,10 @@ class Connection {
     }
     this.#received = this.#received.subarray(at);
     if (this.#waiting.length === 0) this.#socket?.unref();
+  }
+
+  #parse(at) {
+    return parse(this.#received, at, this.#waiting[0]?.encoding);
   }
 
   #lost(socket, error) {

@@ -2,7 +2,11 @@
 
 import globalSetup from 'keylatch/global-setup';
 import { Redis } from 'ioredis';
-import { type Call, type ClusterNode, type Keylatch, type SentinelNode, instance, slotOf, start } from 'keylatch';
+import {
+  type Call, type ClusterNode, type ExploreReport, type Keylatch, type SentinelNode, ExploreError, explore, instance, slotOf,
+  start,
+} from 'keylatch';
+import { test } from 'node:test';
 import { createSentinel } from 'redis';
 
 export async function uses(): Promise<void> {
@@ -48,4 +52,19 @@ export async function uses(): Promise<void> {
   const stop: () => Promise<void> = await globalSetup();
   await stop();
   console.log(args, urls);
+}
+
+export async function explores(): Promise<void> {
+  const scenario = async (keylatch: Keylatch) => { await keylatch.advance(1000); };
+  const sample = { pairs: true, seed: 7, budget: 10, workers: 4, lateBy: 60, timeout: 10 };
+  const report: ExploreReport = await explore(scenario, { ...sample, kinds: ['late', 'busy'], raises: false });
+  const { points, leftOut, notTried, seconds, seed, ok, notRepeatable } = report;
+  for (const { name } of report.failures) await explore(scenario, { only: [name] });
+  // @ts-expect-error there is no such kind
+  await explore(scenario, { kinds: ['later'] });
+  // @ts-expect-error an option has another name
+  await explore(scenario, { worker: 1 });
+  await test('explored', (t) => explore.test(t, scenario, { only: 'late: 1st GET' }));
+  const told = (error: unknown) => error instanceof ExploreError ? String(error.report) : error;
+  console.log(points, leftOut, notTried, seconds, seed, ok, notRepeatable, told);
 }

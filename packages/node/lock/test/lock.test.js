@@ -229,6 +229,18 @@ function suite(name) {
     await until(() => lock.lost); // "deleted", or "expired" if the first renewal over the new connection finds it
   });
 
+  test('a lock is held whose connection breaks behind the grant', async () => {
+    for (const kind of ['DROP', 'LOSEREPLY']) {
+      await admin.call('TEST.FAULT', 'ADD', 'SUBSCRIBE', kind, 'COUNT', 1);
+      const lock = await acquire(client, 'lock', LONG);
+      assert.equal((await info()).fence, lock.fence);
+      await admin.del('lock'); // told over the connection that was made again
+      await until(() => lock.lost);
+      assert.equal(await lock.release(), false);
+      await admin.call('TEST.FAULT', 'CLEAR');
+    }
+  });
+
   test('a lock that goes while its connection is made again is not taken again', async (t) => {
     const [method, duplicate] = [client.call ? 'call' : 'sendCommand', client.duplicate.bind(client)];
     let asked = 0;
