@@ -185,6 +185,6 @@ mod tests {
             .map(|command| command.name.as_str())
             .filter(|name| !known::is_known(name.as_bytes()) && !name.starts_with("lock."))
             .collect();
-        assert_eq!(newer, ["delifgreater", "increx", "setifgreater"]);
+        assert_eq!(newer, ["client|maint_notifications", "delifgreater", "increx", "setifgreater"]);
     }
 }

@@ -104,14 +104,18 @@ impl TopologyCluster {
         if self.is_held {
             return;
         }
-        let mut is_news = true;
-        while is_news {
-            is_news = self.observe_links();
-            is_news |= self.exchange();
-            is_news |= self.mark_failed();
-            is_news |= self.elect(moment);
-            is_news |= self.migrate_replica();
+        loop {
+            let mut is_news = true;
+            while is_news {
+                is_news = self.observe_links();
+                is_news |= self.exchange();
+                is_news |= self.mark_failed();
+                is_news |= self.elect(moment);
+            }
+            self.update_states();
+            if !self.migrate_replica() {
+                break;
+            }
         }
-        self.update_states();
     }
 }
