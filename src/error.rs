@@ -106,6 +106,8 @@ pub enum Error {
     Deadlock(String),
     /// An error injected by a test, verbatim.
     Injected(Vec<u8>),
+    /// The error of a service that the server answers as, verbatim.
+    Verbatim(Vec<u8>),
     /// The command must not be queued.
     NotInMulti,
     /// A command about the process, called in a private instance.
@@ -349,7 +351,7 @@ impl Error {
             Error::StreamOption(command, word) => {
                 quoting(&format!("ERR Unrecognized {command} option '"), until_nul(word), "'")
             }
-            Error::Script(line) | Error::Injected(line) => line.clone(),
+            Error::Script(line) | Error::Injected(line) | Error::Verbatim(line) => line.clone(),
             Error::Line(line) => line.as_bytes().to_vec(),
             Error::TargetRefused(text) => quoting("ERR Target instance replied with error: ", text, ""),
             Error::PrefixOverlap(prefix, kind, other) => {

@@ -153,6 +153,7 @@ mod observe;
 mod persist;
 #[cfg(feature = "probabilistic")]
 mod probabilistic;
+mod profile;
 mod push;
 mod random;
 mod rdb;

@@ -215,7 +215,7 @@ proptest! {
                     assert_eq!(masked, whole, "{request:?}");
                 }
             }
-            compare_nested(env, client, ScriptLimits { is_read_only, lacks_memory, crosses_slots: false, presence: (0, 0) }, &requests);
+            compare_nested(env, client, ScriptLimits { is_read_only, lacks_memory, crosses_slots: false, presence: (0, 0), takes_any_key: true, undeclared: None }, &requests);
         });
     }
 }

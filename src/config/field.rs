@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::config::kind::{bytes_to_os, os_to_bytes, parse_port_range};
+use crate::profile::Profile;
 use crate::store::{Classes, EvictionPolicy, ListLimit};
 
 /// A field that is parsed from canonical text and formatted as it.
@@ -67,6 +68,16 @@ impl Field for Option<RangeInclusive<u16>> {
 
     fn to_text(&self) -> Vec<u8> {
         self.as_ref().map_or(Vec::new(), |ports| format!("{}-{}", ports.start(), ports.end()).into_bytes())
+    }
+}
+
+impl Field for Option<&'static Profile> {
+    fn from_text(text: &[u8]) -> Self {
+        Profile::find(text)
+    }
+
+    fn to_text(&self) -> Vec<u8> {
+        self.map_or("", |profile| profile.name).into()
     }
 }
 

@@ -53,6 +53,7 @@ pub(crate) use words::SettingOrigin;
 
 use crate::acl::{UserFile, UserSettings};
 use crate::glob::Pattern;
+use crate::profile::Identity;
 use crate::store::{PackedLimit, StreamLimit};
 use crate::text::Dialect;
 
@@ -125,14 +126,14 @@ impl Config {
         };
         for pattern in patterns {
             if !pattern.iter().any(|byte| b"[*?".contains(byte)) {
-                if let Some((_, setting)) = Setting::find(pattern) {
+                if let Some((_, setting)) = Setting::find(pattern).filter(|(_, setting)| self.shows(setting)) {
                     add(&String::from_utf8_lossy(pattern), setting);
                 }
                 continue;
             }
             let pattern = Pattern::ignoring_case(pattern);
             Setting::names()
-                .filter(|(name, setting)| !setting.hidden && pattern.matches(name.as_bytes()))
+                .filter(|(name, setting)| !setting.hidden && self.shows(setting) && pattern.matches(name.as_bytes()))
                 .for_each(|(name, setting)| add(name, setting));
         }
         found.into_iter().map(|(name, setting)| (name, setting.get(self))).collect()
@@ -149,6 +150,9 @@ impl Config {
         let mut changes: Vec<(&str, &Setting, &[u8])> = Vec::with_capacity(pairs.len());
         for (name, value) in pairs {
             let (known_as, setting) = settable(name, &changes, may_set_protected, by.is_private)?;
+            if !self.shows(setting) {
+                return Err(SetError::Unknown(known_as.to_owned()));
+            }
             changes.push((known_as, setting, value));
         }
         let mut config = self.clone();
@@ -173,7 +177,28 @@ impl Config {
         for setting in Setting::all().filter(|setting| self.own.contains(setting.name)) {
             setting.store(&mut config, setting.get(self));
         }
+        config.directives.renames.answer_as(config.profile);
         config
+    }
+
+    /// Returns whether clients see a setting: a profile may hide it.
+    fn shows(&self, setting: &Setting) -> bool {
+        self.profile.is_none_or(|profile| profile.has_setting(setting.name, setting.since))
+    }
+
+    /// Returns the number of clients that are served at once.
+    pub(crate) fn clients_max(&self) -> usize {
+        let of_profile = self.profile.and_then(|profile| profile.limits.clients);
+        of_profile.map_or(self.maxclients, |clients| clients.min(self.maxclients)) as usize
+    }
+
+    /// Returns the names and versions that the server reports.
+    pub(crate) fn identity(&self) -> &'static Identity {
+        match (self.profile, self.dialect()) {
+            (Some(profile), _) => &profile.identity,
+            (None, Dialect::Redis) => &Identity::REDIS,
+            (None, Dialect::Valkey) => &Identity::VALKEY,
+        }
     }
 
     /// Returns the sizes up to which collections are stored packed. Inlined, so that only the fields that a handler
@@ -235,7 +260,8 @@ impl Config {
 
     /// Returns the dialect of names and error messages.
     pub fn dialect(&self) -> Dialect {
-        if self.extended_redis_compatibility { Dialect::Redis } else { Dialect::Valkey }
+        let chosen = if self.extended_redis_compatibility { Dialect::Redis } else { Dialect::Valkey };
+        self.profile.map_or(chosen, |profile| profile.dialect)
     }
 
     /// Sets one setting from its arguments.
@@ -250,6 +276,7 @@ impl Config {
             }
         })?;
         setting.store(self, canonical);
+        self.directives.renames.answer_as(self.profile);
         Ok(())
     }
 }

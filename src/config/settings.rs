@@ -18,6 +18,7 @@ use crate::config::field::{
     Unsupported,
 };
 use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
+use crate::profile::{self, Profile};
 use crate::store::{Classes, EvictionPolicy, ListLimit};
 
 /// Times at which a setting may change.
@@ -52,7 +53,6 @@ pub struct Setting {
     /// True if only `CONFIG GET` with the exact name shows the setting.
     pub hidden: bool,
     /// Version of Redis that introduced the setting, if later than 7.0.
-    #[cfg_attr(not(feature = "internals"), expect(dead_code, reason = "used by the differential tests"))]
     pub since: Option<&'static str>,
     /// True if the value is a secret, which MONITOR and the slow log do not show.
     pub secret: bool,
@@ -371,6 +371,8 @@ supported! {
         "test-journal-max" !hidden %own test_journal_max: usize = "1000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// The milliseconds of real time for which a private instance stays after its last connection was closed.
         "namespace-linger" !hidden %own namespace_linger_ms: u64 = "5000", Kind::Int(0, INT_MAX), Runtime, Supported;
+        /// Answers as this service or version does, with what it refuses: docs/PROFILES.md lists them. Empty for none.
+        "profile" !hidden %own profile: Option<&'static Profile> = "", Kind::Choice(profile::WORDS), Runtime, Supported;
         /// The ports of the nodes that TEST.CLUSTER and TEST.SENTINEL make, as `7000-7099`; without it any free ones.
         "topology-ports" !hidden topology_ports: Option<RangeInclusive<u16>> = "", Kind::PortRange, Start, Supported;
         /// Writes the TCP port to this file, atomically, once the server is ready, and removes the file at exit.
@@ -522,11 +524,9 @@ supported! {
         "rdb-version" !hidden rdb_version: u32 = "0", Kind::Choice(&["0", "10", "11", "12", "13", "14"]), Runtime, Supported;
         /// Rejects writes after a snapshot could not be saved, until one is, if there are save points.
         "stop-writes-on-bgsave-error" %own stop_writes_on_bgsave_error: bool = "yes", Kind::Switch, Runtime, Supported;
-        /// Waits this many microseconds after each key that is saved; one in so many keys of a negative number. For
-        /// tests.
+        /// For tests: waits this many microseconds after each saved key; one in so many keys of a negative number.
         "rdb-key-save-delay" !hidden %own rdb_key_save_delay: i64 = "0", Kind::Int(INT_MIN, INT_MAX), Runtime, Supported;
-        /// Waits this many microseconds after each key that is loaded; one in so many keys of a negative number. For
-        /// tests.
+        /// For tests: waits this many microseconds after each loaded key; one in so many keys of a negative number.
         "key-load-delay" !hidden %own key_load_delay: i64 = "0", Kind::Int(INT_MIN, INT_MAX), Runtime, Supported;
         /// Refuses to start when the snapshot or the append-only file that the settings name is missing, instead of
         /// starting without keys.

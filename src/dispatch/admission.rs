@@ -37,6 +37,10 @@ pub(crate) struct ScriptLimits {
     pub(crate) crosses_slots: bool,
     /// The number of keys of the present call are at this node of a topology, and the number of those that are not.
     pub(crate) presence: (usize, usize),
+    /// True if it may access keys that its call has not named, where a profile refuses that.
+    pub(crate) takes_any_key: bool,
+    /// Position of the first key of the present call that the call of the script has not named, where that matters.
+    pub(crate) undeclared: Option<usize>,
 }
 
 /// Reason for which a call is not admitted.

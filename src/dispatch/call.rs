@@ -253,7 +253,7 @@ impl Call<'_> {
 
     /// Returns whether the call has to keep to what a node of a cluster can do: the log of a server that was none is replayed.
     pub(crate) fn is_in_cluster(&self) -> bool {
-        self.namespace.node.is_some() && self.view.cx().origin != Origin::Replay
+        self.namespace.restrictions.is_in_cluster() && self.view.cx().origin != Origin::Replay
     }
 
     /// Fails with this text where the server is a node of a cluster.

@@ -15,6 +15,7 @@ use crate::client::session::Client;
 use crate::dispatch::admission::declares_writes;
 pub(crate) use crate::dispatch::admission::{Admission, Obstacle, ScriptLimits};
 use crate::dispatch::declared::{keys_of, needs_all_keys, slot_of_request};
+use crate::dispatch::profile::{newer_word, of_service, undeclared_key};
 use crate::dispatch::routing::route;
 use crate::dispatch::unknown::of_no_command;
 use crate::error::{Denial, Error};
@@ -22,15 +23,15 @@ use crate::namespace::Namespace;
 use crate::namespace::files::SaveFailure;
 use crate::namespace::member::Member;
 use crate::namespace::restrictions::{
-    FAILS_TO_SAVE, IN_CLUSTER, IN_TEST_MODE, IN_TOPOLOGY, IS_PRIVATE, IS_READ_ONLY, IS_STALE, LACKS_REPLICAS,
-    LOADING_BESIDE, LOADING_DATA, ON_ENGINE, RESTARTING, RESTRICTION_BITS,
+    FAILS_TO_SAVE, HAS_PROFILE, IN_CLUSTER, IN_TEST_MODE, IN_TOPOLOGY, IS_PRIVATE, IS_READ_ONLY, IS_STALE,
+    LACKS_REPLICAS, LOADING_BESIDE, LOADING_DATA, ON_ENGINE, RESTARTING, RESTRICTION_BITS,
 };
 use crate::resp::Request;
 use crate::spec::marks::{DROPS_QUEUE, EXECUTES_QUEUE, HEALTH_CHECK, OF_NODE, SCRIPTS_IN_DEBUGGING};
 use crate::spec::{
     ALLOW_BUSY, ALLOW_SUBSCRIBED, CONTROL, CommandSpec, DENY_OOM, EVERY, Flags, Group, LOADING, MANY_KEYS,
-    MAY_REPLICATE, NO_ASYNC_LOADING, NO_AUTH, NO_ENGINE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS, ONLY_SENTINEL,
-    READ, SKIP_MONITOR, STALE, WRITE,
+    MAY_REPLICATE, NARROWED, NO_ASYNC_LOADING, NO_AUTH, NO_ENGINE, NO_MULTI, NO_QUEUE, NO_SCRIPT, OF_PROCESS,
+    ONLY_SENTINEL, READ, SKIP_MONITOR, STALE, WRITE,
 };
 use crate::text::Dialect;
 
@@ -79,7 +80,7 @@ const MAY_WRITE: Flags = WRITE | CONTROL;
 pub(super) const ON_KEYS: Flags = READ | WRITE | MAY_REPLICATE | SKIP_MONITOR;
 
 /// The checks of a client's request, in Redis' order: the first failing one determines the error.
-pub(crate) const CHECKS: [CheckRow; 21] = [
+pub(crate) const CHECKS: [CheckRow; 22] = [
     (ONLY_SENTINEL, IN_TEST_MODE, of_sentinel),
     (EVERY, EACH_TIME, arity),
     (EVERY, LIMITED_USER, login),
@@ -90,6 +91,7 @@ pub(crate) const CHECKS: [CheckRow; 21] = [
     (READ | MAY_WRITE, REDIRECTED, redirected),
     (MANY_KEYS | CONTROL, IN_CLUSTER, one_slot),
     (EVERY, IN_TOPOLOGY, routed),
+    (EVERY, HAS_PROFILE, of_service),
     (EVERY, EACH_TIME, memory),
     (EVERY, FAILS_TO_SAVE, saving),
     (MAY_WRITE, LACKS_REPLICAS, replicas),
@@ -108,8 +110,11 @@ pub(crate) const CHECKS: [CheckRow; 21] = [
 pub(crate) const FAULTS: [CheckRow; 1] = [(EVERY, IN_TEST_MODE, fault)];
 
 /// Checks of a command in EXEC; it has passed [`CHECKS`] when it was queued.
-pub(crate) const EXEC_CHECKS: [CheckRow; 2] =
-    [(EVERY, LIMITED_USER, permission_at_exec), (EVERY, ON_ENGINE, declared_on_engine)];
+pub(crate) const EXEC_CHECKS: [CheckRow; 3] = [
+    (EVERY, LIMITED_USER, permission_at_exec),
+    (EVERY, ON_ENGINE, declared_on_engine),
+    (NARROWED, HAS_PROFILE, newer_word),
+];
 
 /// Checks of a blocked call when it is executed again, all of them each time; it has passed [`CHECKS`] when it blocked.
 pub(crate) const WAKE_CHECKS: [CheckRow; 7] = [
@@ -127,7 +132,7 @@ pub(crate) const STAGED_CHECKS: [CheckRow; 3] =
     [(EVERY, EACH_TIME, login), (EVERY, EACH_TIME, permission), (EVERY, EACH_TIME, pause)];
 
 /// The checks of a command that a script calls.
-pub(crate) const SCRIPT_CHECKS: [CheckRow; 11] = [
+pub(crate) const SCRIPT_CHECKS: [CheckRow; 13] = [
     (EVERY, EACH_TIME, arity_in_script),
     (NO_SCRIPT, IN_SCRIPT, not_for_scripts),
     (EVERY, ON_ENGINE, declared_on_engine),
@@ -139,6 +144,8 @@ pub(crate) const SCRIPT_CHECKS: [CheckRow; 11] = [
     (WRITE, LACKS_REPLICAS, replicas_in_script),
     (DENY_OOM, IN_SHORT_SCRIPT, memory_in_script),
     (EVERY, IN_CLUSTER, one_slot_in_script),
+    (EVERY, HAS_PROFILE, undeclared_key),
+    (NARROWED, HAS_PROFILE, newer_word),
 ];
 
 /// Checks of a command called by a replayed script: the script has run on the server that logged it, whatever the state
@@ -173,7 +180,8 @@ fn closed_under(conditions: Conditions) -> Flags {
 #[inline]
 pub(crate) fn closed_in_exec(caller: &Caller) -> Flags {
     let is_staged = when(ON_ENGINE, caller.staged.is_some());
-    mask(&EXEC_CHECKS, is_staged | when(LIMITED_USER, !caller.access.is_free()))
+    // Without a profile no command is narrowed.
+    mask(&EXEC_CHECKS, HAS_PROFILE | is_staged | when(LIMITED_USER, !caller.access.is_free()))
 }
 
 /// Returns the flags of commands that must be checked when a script calls them.

@@ -19,6 +19,7 @@ pub(crate) mod introspection;
 mod nested;
 pub(crate) mod plan;
 pub(crate) mod post_call;
+mod profile;
 mod repeat_limit;
 pub(crate) mod replay;
 pub(crate) mod routing;

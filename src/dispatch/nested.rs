@@ -10,6 +10,8 @@ use crate::dispatch::checks::{
 use crate::dispatch::checks::{closed_to_script, is_open};
 #[cfg(feature = "lua")]
 use crate::dispatch::declared::routed_keys_of;
+#[cfg(feature = "lua")]
+use crate::dispatch::profile::first_undeclared;
 use crate::dispatch::run::{refuse, run};
 use crate::dispatch::{Call, Env, PostponedOperation, denials, effects};
 use crate::error::Error;
@@ -58,7 +60,9 @@ impl Call<'_> {
         if is_open(closed, command, request) {
             return Ok(());
         }
-        let limits = ScriptLimits { presence: self.presence(command, request), ..limits };
+        let is_bound = !limits.takes_any_key && self.config.profile.is_some_and(|profile| profile.binds_scripts());
+        let undeclared = if is_bound { first_undeclared(self.args.request(), command, request) } else { None };
+        let limits = ScriptLimits { presence: self.presence(command, request), undeclared, ..limits };
         self.obstacle(command, request, Some(limits)).map_or(Ok(()), Err)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::namespace::Namespace;
+use crate::profile::{Profile, RefusalReply, no_permission};
 use crate::resp::Request;
 use crate::spec::Names;
 
@@ -9,7 +10,10 @@ use crate::spec::Names;
 const QUOTED_MAX: usize = 128;
 
 #[cold]
-pub(crate) fn unknown_command(request: Request<'_>, names: Names<'_>) -> Error {
+pub(crate) fn unknown_command(request: Request<'_>, names: Names<'_>, user: &[u8]) -> Error {
+    if let Some(profile) = names.profile() {
+        return Error::Verbatim(line_of_profile(profile, request, names, user));
+    }
     match names.find(request.name()) {
         Some(_) => {
             let word = clip(request.arg(1), QUOTED_MAX);
@@ -17,6 +21,17 @@ pub(crate) fn unknown_command(request: Request<'_>, names: Names<'_>) -> Error {
             Error::UnknownSubcommand(word.to_vec(), container)
         }
         None => of_no_command(request),
+    }
+}
+
+/// Returns the error line of a service for a command that it lacks or refuses.
+fn line_of_profile(profile: &Profile, request: Request<'_>, names: Names<'_>, user: &[u8]) -> Vec<u8> {
+    let refused = names.find_beyond_profile(request).filter(|command| command.is_refused_by(profile));
+    let word = (request.len() > 1).then(|| request.arg(1));
+    match (profile.refusal, refused, word) {
+        (RefusalReply::NoPermission, Some(command), _) => no_permission(user, &command.name),
+        (_, _, Some(word)) if names.find(request.name()).is_some() => profile.no_subcommand.line(word, request.name()),
+        _ => profile.no_command.line(request.name(), request.args().skip(1)),
     }
 }
 

@@ -69,7 +69,7 @@ impl Mirror {
         Mirror {
             locks: KnownLocks::new(namespace.clients.clone()),
             turns: KeyTurns::default(),
-            nodes: Arc::new(KnownNodes::new(namespace.node.clone())),
+            nodes: Arc::new(KnownNodes::new(namespace.node().cloned())),
             namespace,
             prefix,
             revision: 0,

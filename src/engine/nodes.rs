@@ -168,7 +168,7 @@ impl Announcement {
 
     /// Returns the value of the marker as the settings are at present; an empty one if clients cannot reach this process as a node.
     pub(super) async fn marker(&self) -> Vec<u8> {
-        let Some(own) = &self.namespace.node else { return Vec::new() };
+        let Some(own) = self.namespace.node() else { return Vec::new() };
         let config = self.namespace.settings.current();
         let own_port = self.namespace.instance.tcp_port.load(Relaxed) as u16;
         let or = |announced: u16, own: u16| if announced == 0 { own } else { announced };

@@ -18,7 +18,7 @@ pub(crate) enum SaveFailure {
 impl Namespace {
     /// Fails if a node of a cluster, which has one database, has loaded keys of others.
     pub(crate) fn check_databases(&self) -> Result<(), String> {
-        if self.node.is_none() {
+        if self.node().is_none() {
             return Ok(());
         }
         let mut hold = self.store.exclusive();

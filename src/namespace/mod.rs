@@ -90,7 +90,7 @@ pub struct Namespace {
     /// The role as primary or replica, and the link to the primary.
     pub(crate) role: Role,
     /// The identity as a node of a cluster, if it is one.
-    pub(crate) node: Option<NodeIdentity>,
+    node: OnceLock<NodeIdentity>,
     /// The place in a topology, for a node of one.
     member: OnceLock<Member>,
     /// The topologies that were made here, or, in a node, where its own was.
@@ -200,7 +200,7 @@ impl Namespace {
         if self.restrictions.is_sentinel() {
             return "sentinel";
         }
-        if self.node.is_some() { "cluster" } else { "standalone" }
+        if self.restrictions.is_in_cluster() { "cluster" } else { "standalone" }
     }
 
     /// Returns the engine, if the data is in a cluster.
@@ -308,7 +308,7 @@ impl Namespace {
                 store.memory_account().clone(),
             ),
             store,
-            node: node_of(&instance, &config, name.is_some()),
+            node: node_of(&instance, &config, name.is_some()).map_or_else(OnceLock::new, OnceLock::from),
             tenant: Tenant::new(name, clock.now(), instance.stop.child_token()),
             instance,
             settings,
@@ -373,11 +373,12 @@ impl Namespace {
         self.store.set_policy(policy, config.maxmemory_samples as usize, rule);
         self.store.memory_account().set_limit(config.maxmemory);
         self.store.remember_fences(config.fence_memory_ms);
+        self.follow_profile(&config);
         self.follow_replicas(self.clock.now());
         self.follow_role();
         self.follow_backlog_size();
         #[cfg(feature = "lua")]
-        self.scripts.control.set_dialect(config.dialect());
+        self.scripts.control.answer_as(config.dialect(), config.identity());
         self.store.events().set_classes(self.push.notifier.follow(config.clone()));
         self.push.forget_excess(&config, &self.clock);
         if let Some(test_mode) = &self.test_mode {

@@ -1,12 +1,16 @@
 //! Nodes of topologies, see [`member`](crate::namespace::member).
 
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::acl::Acl;
 use crate::client::outbox::NUDGE;
+use crate::config::Config;
+use crate::instance::new_node;
 use crate::namespace::Namespace;
 use crate::namespace::member::{Member, RoutingTable};
-use crate::namespace::restrictions::{IN_TOPOLOGY, IS_FROZEN, IS_SENTINEL};
+use crate::namespace::restrictions::{HAS_PROFILE, IN_CLUSTER, IN_TOPOLOGY, IS_FROZEN, IS_SENTINEL};
+use crate::profile::Profile;
 use crate::spec::marks::OF_SENTINEL;
 use crate::spec::{CommandSpec, Group};
 use crate::topology::NodeIdentity;
@@ -28,8 +32,8 @@ impl Namespace {
             config.join_topology(is_clustered, port, is_tls);
             Ok(config)
         });
-        namespace.restrictions.set(crate::namespace::IN_CLUSTER, is_clustered);
-        namespace.node = node;
+        namespace.restrictions.set(IN_CLUSTER, is_clustered);
+        namespace.node = node.map_or_else(OnceLock::new, OnceLock::from);
         namespace.topologies = creator.topologies.clone();
         namespace
     }
@@ -45,9 +49,27 @@ impl Namespace {
                 Ok(config)
             });
         }
-        self.restrictions.set(IN_TOPOLOGY, self.node.is_some());
+        self.restrictions.set(IN_TOPOLOGY, self.node().is_some());
         let is_first = self.member.set(member).is_ok();
         debug_assert!(is_first, "a node stays in its topology");
+    }
+
+    /// Returns the identity as a node of a cluster, if the server is one.
+    pub(crate) fn node(&self) -> Option<&NodeIdentity> {
+        self.node.get().filter(|_| self.restrictions.is_in_cluster())
+    }
+
+    /// Answers as the profile of the settings says: it may make a cluster of the server. A node of a topology stays what it is.
+    pub(super) fn follow_profile(&self, config: &Config) {
+        self.restrictions.set(HAS_PROFILE, config.profile.is_some());
+        if self.member().is_some() {
+            return;
+        }
+        let is_in_cluster = config.cluster_enabled || config.profile.is_some_and(Profile::is_cluster);
+        if is_in_cluster {
+            self.node.get_or_init(new_node);
+        }
+        self.restrictions.set(IN_CLUSTER, is_in_cluster);
     }
 
     /// Returns the place in a topology, for a node of one.

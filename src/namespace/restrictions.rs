@@ -35,8 +35,10 @@ pub(crate) const IN_TOPOLOGY: u32 = 1 << 11;
 pub(crate) const IS_SENTINEL: u32 = 1 << 12;
 /// The namespace reads and writes nothing, like a process that was suspended.
 pub(crate) const IS_FROZEN: u32 = 1 << 13;
+/// The namespace answers as another service or version does.
+pub(crate) const HAS_PROFILE: u32 = 1 << 14;
 /// Number of bits of the restrictions above.
-pub(crate) const RESTRICTION_BITS: u32 = 14;
+pub(crate) const RESTRICTION_BITS: u32 = 15;
 
 /// The reasons for which commands are rejected or paused, or may be.
 #[derive(Default)]
@@ -52,8 +54,8 @@ pub struct Restrictions {
 impl Restrictions {
     /// Returns the reasons in the state of the server for which commands are rejected, or may be: a set of
     /// [`LACKS_REPLICAS`], [`RESTARTING`], [`IN_TEST_MODE`], [`IS_PRIVATE`], [`LOADING_DATA`], [`FAILS_TO_SAVE`],
-    /// [`IS_READ_ONLY`], [`IS_STALE`], [`LOADING_BESIDE`], [`ON_ENGINE`], [`IN_CLUSTER`], [`IN_TOPOLOGY`], [`IS_SENTINEL`] and
-    /// [`IS_FROZEN`].
+    /// [`IS_READ_ONLY`], [`IS_STALE`], [`LOADING_BESIDE`], [`ON_ENGINE`], [`IN_CLUSTER`], [`IN_TOPOLOGY`], [`IS_SENTINEL`],
+    /// [`IS_FROZEN`] and [`HAS_PROFILE`].
     #[inline]
     pub(crate) fn bits(&self) -> u32 {
         self.bits.load(Relaxed)

@@ -264,7 +264,7 @@ impl ServerShared {
         (stream, tls): (std::net::TcpStream, Arc<Acceptor>),
     ) {
         let server = namespace.clone();
-        let places = (config.maxclients as usize).saturating_sub(server.instance.admissions.connected());
+        let places = config.clients_max().saturating_sub(server.instance.admissions.connected());
         let handshake = self.handshakes.begin(places, &server.instance.stop);
         self.spawn(namespace, async move {
             let shaken = handshake.shake(async { tls.accept(TcpStream::from_std(stream)?, &config).await }).await;
@@ -274,7 +274,7 @@ impl ServerShared {
                 warn!("Error accepting a client connection: {cause} (addr={} laddr={})", peer.addr, peer.laddr);
             }
             let info = match &shaken {
-                Ok(_) => server.clients.admit(peer, server.clock.now(), config.maxclients as usize),
+                Ok(_) => server.clients.admit(peer, server.clock.now(), config.clients_max()),
                 Err(_) => None,
             };
             (shaken, info)
@@ -301,7 +301,7 @@ impl ServerShared {
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let info = namespace.clients.admit(peer, namespace.clock.now(), config.maxclients as usize);
+        let info = namespace.clients.admit(peer, namespace.clock.now(), config.clients_max());
         self.spawn(namespace, async move { (register.await, info) });
     }
 

@@ -11,7 +11,7 @@ use crate::script::sha1::hex;
 use crate::script::shared::{self, VmStack, set_native, stored};
 use crate::script::{convert, raise};
 use crate::spec::CommandSpec;
-use crate::text::{Dialect, REDIS_VERSION};
+use crate::text::Dialect;
 
 /// The instructions that a command counts as, so that the time limit is checked after a few commands.
 const CALL_INSTRUCTIONS: usize = 1000;
@@ -54,13 +54,19 @@ pub(super) fn push_table(frame: &mut VmStack<'_>, kind: shared::VmKind) {
         frame.push_number(f64::from(flag));
         frame.set_field(table, name);
     }
-    frame.push_bytes(REDIS_VERSION.as_bytes());
-    frame.set_field(table, "REDIS_VERSION");
-    frame.push_number(version_number(REDIS_VERSION));
-    frame.set_field(table, "REDIS_VERSION_NUM");
+    set_version(frame, table);
     frame.push_table(0, 1);
     set_native(frame, "__index", valkey_field);
     frame.set_metatable(table);
+}
+
+/// Sets the fields of a table with the version that scripts see.
+pub(super) fn set_version(frame: &mut VmStack<'_>, table: usize) {
+    let version = frame.data().control.identity().redis_version;
+    frame.push_bytes(version.as_bytes());
+    frame.set_field(table, "REDIS_VERSION");
+    frame.push_number(version_number(version));
+    frame.set_field(table, "REDIS_VERSION_NUM");
 }
 
 fn boolean(frame: &mut VmStack<'_>, truth: bool) -> Result<usize, Raised> {
@@ -70,12 +76,13 @@ fn boolean(frame: &mut VmStack<'_>, truth: bool) -> Result<usize, Raised> {
 
 /// Pushes a field that only Valkey's table has, with Valkey's dialect: the `__index` of the table.
 fn valkey_field(frame: &mut VmStack<'_>) -> Result<usize, Raised> {
-    let dialect = frame.data().control.dialect();
+    let control = &frame.data().control;
+    let (dialect, (server, version)) = (control.dialect(), control.identity().hello);
     let name = if dialect == Dialect::Valkey { frame.bytes(2) } else { None };
     match name {
-        Some(b"SERVER_NAME") => frame.push_bytes(dialect.name().as_bytes()),
-        Some(b"VALKEY_VERSION") => frame.push_bytes(dialect.version().as_bytes()),
-        Some(b"VALKEY_VERSION_NUM") => frame.push_number(version_number(dialect.version())),
+        Some(b"SERVER_NAME") => frame.push_bytes(server.as_bytes()),
+        Some(b"VALKEY_VERSION") => frame.push_bytes(version.as_bytes()),
+        Some(b"VALKEY_VERSION_NUM") => frame.push_number(version_number(version)),
         _ => frame.push_nil(),
     }
     Ok(1)

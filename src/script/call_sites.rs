@@ -31,6 +31,11 @@ impl CallSites {
         command.filter(|_| known == address)
     }
 
+    /// Forgets all commands.
+    pub(super) fn forget(&self) {
+        self.0.iter().for_each(|site| site.set((0, None)));
+    }
+
     /// Records a command; the caller keeps its name in the returned slot of the interpreter. `None` if the name alone
     /// does not identify the command.
     #[cold]

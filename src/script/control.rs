@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::error::Error;
+use crate::profile::Identity;
 use crate::runtime::executor::move_worker_to_new_thread;
 use crate::script::host::HOST;
 use crate::store::BusyFlag;
@@ -62,6 +63,10 @@ pub struct Control {
     is_over: AtomicBool,
     /// True if scripts get errors in Valkey's dialect.
     is_valkey: AtomicBool,
+    /// The names and versions that scripts see.
+    identity: Mutex<&'static Identity>,
+    /// Number of the changes of the names and versions, and of the commands with them.
+    changes: AtomicU64,
     /// The busy script; set when the script becomes busy.
     busy: Mutex<Option<RunningScript>>,
     /// The instruction at which a test kills the script; 0 for none.
@@ -93,6 +98,8 @@ impl Control {
             threshold_ms: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             is_valkey: AtomicBool::new(false),
+            identity: Mutex::new(&Identity::REDIS),
+            changes: AtomicU64::new(0),
             busy: Mutex::new(None),
             #[cfg(test)]
             killed_at: std::sync::atomic::AtomicUsize::new(0),
@@ -120,9 +127,23 @@ impl Control {
         before == 1
     }
 
-    /// Sets the dialect of errors in scripts.
-    pub fn set_dialect(&self, dialect: Dialect) {
+    /// Sets the dialect of errors in scripts, and the names and versions that they see.
+    pub(crate) fn answer_as(&self, dialect: Dialect, identity: &'static Identity) {
         self.is_valkey.store(dialect == Dialect::Valkey, Relaxed);
+        let before = std::mem::replace(&mut *self.identity.lock(), identity);
+        if !std::ptr::eq(before, identity) {
+            self.changes.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Returns the names and versions that scripts see.
+    pub(super) fn identity(&self) -> &'static Identity {
+        *self.identity.lock()
+    }
+
+    /// Returns a number that differs after each change of the names and versions.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
     }
 
     /// Returns the dialect of errors in scripts.

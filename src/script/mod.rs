@@ -60,6 +60,7 @@ pub(crate) use host::{CallReply, Host};
 pub(crate) use shared::Registered;
 pub(crate) use shebang::{
     ALLOW_CROSS_SLOT_KEYS, ALLOW_OOM, ALLOW_STALE, COMPATIBLE, FLAG_NAMES, NO_CLUSTER, NO_WRITES, ScriptFlags,
+    UNDECLARED_KEYS,
 };
 pub(crate) use vm::{ScriptCall, ScriptOutcome, Vm};
 

@@ -17,6 +17,11 @@ pub(crate) const NO_CLUSTER: ScriptFlags = 1 << 3;
 pub(crate) const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = 1 << 4;
 /// The script has no shebang line, and so declares nothing.
 pub(crate) const COMPATIBLE: ScriptFlags = 1 << 5;
+/// The script may access keys that its call has not named, where a profile refuses that.
+pub(crate) const UNDECLARED_KEYS: ScriptFlags = 1 << 6;
+
+/// The first words of a script that sets flags for Dragonfly, and the flag that matters.
+const OF_DRAGONFLY: (&[u8], &[u8]) = (b"--!df flags=", b"allow-undeclared-keys");
 
 /// The names of the flags, in the order in which FUNCTION LIST shows them.
 pub(crate) const FLAG_NAMES: &[(ScriptFlags, &str)] = &[
@@ -40,7 +45,10 @@ pub(super) fn flag(name: &[u8]) -> Option<ScriptFlags> {
 /// A description of the fault of the line.
 pub(super) fn of_script(script: &[u8]) -> Result<(ScriptFlags, usize), Vec<u8>> {
     if !script.starts_with(b"#!") {
-        return Ok((COMPATIBLE, 0));
+        let line = script.split(|byte| *byte == b'\n').next().and_then(|line| line.strip_prefix(OF_DRAGONFLY.0));
+        let mut flags = line.into_iter().flat_map(|flags| flags.split(|byte| b",; \r".contains(byte)));
+        let takes_any_key = flags.any(|flag| flag == OF_DRAGONFLY.1);
+        return Ok((COMPATIBLE | if takes_any_key { UNDECLARED_KEYS } else { 0 }, 0));
     }
     let end = line_end(script).ok_or(b"Invalid script shebang")?;
     let words = split_words(&script[..end]).unwrap_or_default();

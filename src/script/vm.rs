@@ -26,6 +26,8 @@ pub struct Vm {
     lua: Lua<VmShared>,
     collector: Collector,
     kind: VmKind,
+    /// See [`Control::changes`]: as of when the interpreter knows the versions.
+    changes: u64,
 }
 
 /// A call of a script or function.
@@ -81,7 +83,23 @@ impl Vm {
             register::store_environment(&mut frame);
         }
         push_base(&mut frame);
-        Vm { lua, collector: Collector::default(), kind }
+        let changes = frame.data().control.changes();
+        Vm { lua, collector: Collector::default(), kind, changes }
+    }
+
+    /// Has scripts see the present versions, and look up commands again.
+    #[cold]
+    fn follow_changes(&mut self) {
+        let mut frame = self.lua.frame();
+        self.changes = frame.data().control.changes();
+        frame.data().call_sites.forget();
+        frame.push_stored(stored::GLOBALS);
+        let base = frame.top();
+        frame.push_field(base, "redis");
+        frame.push_metatable(base + 1);
+        frame.push_field(base + 2, "__index");
+        api::set_version(&mut frame, base + 3);
+        frame.set_top(base::TOP);
     }
 
     /// Returns the memory of the interpreter in bytes.
@@ -144,6 +162,9 @@ impl Vm {
     /// Panics when a command that the script calls panics.
     pub fn run(&mut self, number: usize, script: ScriptCall<'_>, host: &mut dyn Host) -> Executed {
         let memory_before = self.memory();
+        if self.lua.data().control.changes() != self.changes {
+            self.follow_changes();
+        }
         self.lua.begin(MEMORY_MAX);
         self.lua.data().control.begin(self.kind == VmKind::Functions, script.now_ms, script.threshold_ms);
         let mut frame = self.lua.frame();

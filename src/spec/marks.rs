@@ -51,3 +51,7 @@ pub(crate) const LOADS_SCRIPTS: Marks = 1 << 21;
 pub(crate) const OF_NODE: Marks = 1 << 22;
 /// Exists at a sentinel. Subcommands inherit it.
 pub(crate) const OF_SENTINEL: Marks = 1 << 19;
+/// Exists in Valkey only, and `since` is its version there. Subcommands inherit it.
+pub(crate) const ONLY_VALKEY: Marks = 1 << 24;
+/// Reads or changes settings, among which the profile is.
+pub(crate) const CONFIGURES: Marks = 1 << 23;

@@ -8,6 +8,7 @@ use crate::resp::Request;
 
 pub(crate) mod known;
 pub(crate) mod marks;
+mod profiled;
 pub(crate) mod registry;
 pub(crate) mod renames;
 mod row;
@@ -81,6 +82,9 @@ pub(crate) const ASKING: Flags = 1 << 24;
 
 /// Internal: exists only at a sentinel. Not shown by COMMAND.
 pub(crate) const ONLY_SENTINEL: Flags = 1 << 25;
+
+/// Derived, in the tables of profiles: the command lacks arguments that it has without the profile.
+pub(crate) const NARROWED: Flags = 1 << 26;
 
 /// Derived, see [`CommandSpec::flags`]: set for every command. In a mask of the flags that must be checked it
 /// selects every command.
@@ -371,6 +375,8 @@ pub struct Arg {
     pub multiple_token: bool,
     /// The Redis version that introduced the argument, where later than the command.
     pub since: Option<&'static str>,
+    /// The Valkey version that introduced the argument, where that is another one.
+    pub valkey: Option<&'static str>,
     /// The notes on the key that COMMAND shows.
     pub key_notes: Option<&'static str>,
     /// The use of the keys that the argument names, when neither names nor positions are known in advance.
@@ -391,6 +397,7 @@ impl Arg {
             multiple: false,
             multiple_token: false,
             since: None,
+            valkey: None,
             key_notes: None,
             unplaced: None,
             is_element: false,
@@ -435,6 +442,11 @@ impl Arg {
     /// Sets the Redis version that introduced the argument.
     pub const fn since(self, version: &'static str) -> Self {
         Arg { since: Some(version), ..self }
+    }
+
+    /// Sets the Valkey version that introduced the argument, where that is another one.
+    pub const fn valkey(self, version: &'static str) -> Self {
+        Arg { valkey: Some(version), ..self }
     }
 }
 
@@ -509,8 +521,10 @@ pub struct Declaration {
     pub args: &'static [Arg],
     /// The group that the command belongs to.
     pub group: Group,
-    /// The Redis version that introduced the command.
+    /// The Redis version that introduced the command; for a command that only Valkey has, its version.
     pub since: &'static str,
+    /// The Valkey version that introduced the command, where that is another one.
+    pub valkey: Option<&'static str>,
     /// The time complexity.
     pub complexity: &'static str,
     /// The effect of the command, in one sentence.

@@ -7,11 +7,12 @@ use smallvec::SmallVec;
 use crate::resp::{Request, parse_int};
 use crate::spec::{
     ADMIN, Arg, ArgKind, BLOCKING, CONTROL, Declaration, EVERY, EXCLUSIVE, FAST, Flags, Group, INCOMPLETE, KeyFlags,
-    MANY_KEYS, Marks, NOT_KEY, OF_MODULE, PUBSUB, READ, Row, WRITE,
+    MANY_KEYS, Marks, NARROWED, NOT_KEY, OF_MODULE, PUBSUB, READ, Row, WRITE,
 };
 use crate::store::Store;
 
 /// A declaration with everything derived from it. Handlers are kept separately, by [`CommandSpec::number`].
+#[derive(Clone)]
 pub struct CommandSpec {
     /// The declaration.
     pub command: &'static Declaration,
@@ -39,6 +40,8 @@ pub struct CommandSpec {
     only_key: Option<usize>,
     /// The positions of the elements that the command looks up in the collection of its only key.
     elements: Option<ElementSpec>,
+    /// The declaration without a profile, if the profile of this spec takes arguments away.
+    pub(super) full: Option<&'static Declaration>,
     /// The subcommands, in the order of their declaration.
     pub subcommands: Vec<CommandSpec>,
 }
@@ -168,8 +171,33 @@ impl CommandSpec {
             category_bits: category_bits(row),
             only_key,
             elements: only_key.and_then(|_| element_spec(command.args, name_args)),
+            full: None,
             subcommands: Vec::new(),
             command,
+        }
+    }
+
+    /// Returns the command with other arguments, which its full declaration has among others.
+    pub(super) fn narrowed(&self, args: &'static [Arg]) -> Self {
+        // The table of a profile lives as long as the process, and so does the declaration.
+        let command = &*Box::leak(Box::new(Declaration { args, ..*self.command }));
+        let keys = key_specs(args, self.name_args);
+        let only_key = match keys[..] {
+            [KeySpec { first, last: 0, flags, counted: false, .. }] if flags != NOT_KEY => Some(first),
+            _ => None,
+        };
+        let arity = command.arity.unwrap_or_else(|| arity(args, self.name_args as i32));
+        let only_key = only_key.filter(|first| *first < arity.unsigned_abs() as usize);
+        CommandSpec {
+            command,
+            flags: self.flags | NARROWED,
+            arity,
+            keys,
+            channels: channel_specs(args, self.name_args),
+            only_key,
+            elements: only_key.and_then(|_| element_spec(args, self.name_args)),
+            full: Some(self.command),
+            ..self.clone()
         }
     }
 
@@ -397,7 +425,7 @@ fn arity(args: &[Arg], name_args: i32) -> i32 {
     if args.iter().any(|arg| arg.optional || arg.multiple || is_variable(arg)) { -least } else { least }
 }
 
-fn least_args(arg: &Arg) -> i32 {
+pub(super) fn least_args(arg: &Arg) -> i32 {
     if arg.optional {
         return 0;
     }

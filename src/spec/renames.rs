@@ -1,4 +1,4 @@
-//! Renamed and disabled commands: `rename-command` in a config file.
+//! Renamed and disabled commands: `rename-command` in a config file; and the profile, whose commands are all that there are.
 //!
 //! The table of commands is constant and the same for every server of a process; the names used by one server are here.
 //! Invariant: no two commands have the same name.
@@ -6,6 +6,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::profile::{Profile, SETTING};
+use crate::resp::Request;
+use crate::spec::marks::CONFIGURES;
 use crate::spec::{CommandSpec, CommandTable, known};
 
 /// The names that differ from the declared ones.
@@ -13,9 +16,19 @@ use crate::spec::{CommandSpec, CommandTable, known};
 pub struct Renames {
     /// Names in lower case: new ones with their command, and old ones without.
     names: BTreeMap<Vec<u8>, Option<&'static CommandSpec>>,
+    /// The profile.
+    profile: Option<&'static Profile>,
+    /// True if any name differs from the declared ones.
+    differs: bool,
 }
 
 impl Renames {
+    /// Reduces the commands to those of a profile, or ends that.
+    pub(crate) fn answer_as(&mut self, profile: Option<&'static Profile>) {
+        self.profile = profile;
+        self.differs = profile.is_some() || !self.names.is_empty();
+    }
+
     /// Renames the command `from` to `to`, or disables it if `to` is empty. A command that Redis has and keylatch lacks
     /// is accepted without effect.
     ///
@@ -36,6 +49,7 @@ impl Renames {
         }
         // A command that got its own name back is no longer renamed.
         self.names.retain(|name, command| !command.is_some_and(|command| command.name.as_bytes() == name));
+        self.answer_as(self.profile);
         Ok(())
     }
 
@@ -44,6 +58,7 @@ impl Renames {
         let others = commands.all().iter().filter(|command| !is_kept(command));
         self.names.extend(others.map(|command| (command.name.clone().into_bytes(), None)));
         self.names.retain(|_, command| command.is_none_or(&is_kept));
+        self.answer_as(self.profile);
     }
 }
 
@@ -63,14 +78,40 @@ impl<'a> Names<'a> {
     /// Finds a command by its present name, case-insensitive.
     #[inline]
     pub fn find(self, name: &[u8]) -> Option<&'static CommandSpec> {
-        if self.renames.names.is_empty() { self.commands.find(name) } else { self.find_renamed(name) }
+        if self.renames.differs { self.find_renamed(name) } else { self.commands.find(name) }
     }
 
     fn find_renamed(self, name: &[u8]) -> Option<&'static CommandSpec> {
         match self.renames.names.get(&name.to_ascii_lowercase()) {
-            Some(command) => *command,
-            None => self.commands.find(name),
+            Some(command) => self.table().find((*command)?.name.as_bytes()),
+            None => self.table().find(name),
         }
+    }
+
+    /// Returns the table of the commands that there are.
+    pub(crate) fn table(self) -> &'static CommandTable {
+        self.renames.profile.map_or(self.commands, |profile| self.commands.under(profile))
+    }
+
+    /// Returns the profile, if there is one.
+    pub(crate) fn profile(self) -> Option<&'static Profile> {
+        self.renames.profile
+    }
+
+    /// Finds a command, or one of its subcommands, that a request names and the profile does not have.
+    pub(crate) fn find_beyond_profile(self, request: Request<'_>) -> Option<&'static CommandSpec> {
+        let renamed = self.renames.names.get(&request.name().to_ascii_lowercase());
+        let command = renamed.map_or_else(|| self.commands.find(request.name()), |command| *command)?;
+        let is_alone = command.subcommands.is_empty() || request.len() == 1;
+        if is_alone { Some(command) } else { command.subcommand(request.arg(1)) }
+    }
+
+    /// Finds the command of a request that reads or changes the profile, and nothing else: it exists under every profile.
+    pub(crate) fn find_to_leave_profile(self, request: Request<'_>) -> Option<&'static CommandSpec> {
+        let concerns_it = request.len() > 2 && request.arg(2).eq_ignore_ascii_case(SETTING.as_bytes());
+        let is_alone = concerns_it && request.len() <= 4;
+        self.renames.profile.filter(|_| is_alone)?;
+        self.find_beyond_profile(request).filter(|command| command.is(CONFIGURES))
     }
 
     /// Finds a command by its present name, or one of its subcommands by `container|name`.
@@ -83,7 +124,9 @@ impl<'a> Names<'a> {
 
     /// Returns all commands that have a name, in the order of their declared names.
     pub fn all(self) -> impl Iterator<Item = &'static CommandSpec> {
-        self.commands.all().iter().filter(move |command| self.has_name(command))
+        let are_listed = self.renames.profile.is_none_or(|profile| profile.lists_commands);
+        let listed = if are_listed { self.table().all() } else { &[] };
+        listed.iter().filter(move |command| self.has_name(command))
     }
 
     fn has_name(self, command: &CommandSpec) -> bool {

@@ -34,6 +34,7 @@ impl<H: Copy + 'static> Row<H> {
             args: &[],
             group,
             since: "",
+            valkey: None,
             complexity: "",
             summary: "",
             categories: &[],
@@ -63,6 +64,12 @@ impl<H: Copy + 'static> Row<H> {
         self.declaration.since = since;
         self.declaration.complexity = complexity;
         self.declaration.summary = summary;
+        self
+    }
+
+    /// Sets the Valkey version that introduced the command, where that is another one than Redis'.
+    pub const fn valkey(mut self, since: &'static str) -> Self {
+        self.declaration.valkey = Some(since);
         self
     }
 

@@ -1,7 +1,9 @@
 //! The table of commands: maps names to declarations. Built once, from constants, and never changed.
 
 use std::fmt;
+use std::sync::OnceLock;
 
+use crate::profile::{self, Profile};
 use crate::spec::{CommandSpec, Declaration, Module, Row};
 
 /// The table of commands by name: an open-addressed hash table over fingerprints, with at least four slots per command.
@@ -11,6 +13,8 @@ pub struct CommandTable {
     places: Box<[Option<(u64, u16)>]>,
     /// The modules of Redis whose commands there are.
     modules: Vec<&'static Module>,
+    /// The tables of profiles, by their numbers, made when they are first needed.
+    profiled: Box<[OnceLock<CommandTable>]>,
 }
 
 impl CommandTable {
@@ -35,7 +39,8 @@ impl CommandTable {
             command
         });
         let table = CommandTable::new(commands.collect());
-        (table, handlers.into())
+        let profiled = profile::ROWS.iter().map(|_| OnceLock::new()).collect();
+        (CommandTable { profiled, ..table }, handlers.into())
     }
 
     fn new(commands: Vec<CommandSpec>) -> Self {
@@ -54,7 +59,15 @@ impl CommandTable {
                 modules.push(module);
             }
         }
-        CommandTable { commands, places, modules }
+        CommandTable { commands, places, modules, profiled: Box::default() }
+    }
+
+    /// Returns the table of the commands that a profile has.
+    #[cold]
+    pub(crate) fn under(&self, profile: &Profile) -> &CommandTable {
+        self.profiled[profile.number()].get_or_init(|| {
+            CommandTable::new(self.commands.iter().filter_map(|command| command.under(profile)).collect())
+        })
     }
 
     /// Finds a command by its name, case-insensitive.

@@ -15,6 +15,7 @@ use std::{fs, io};
 
 pub(crate) use dialect::Dialect;
 pub use dialect::REDIS_VERSION;
+pub(crate) use dialect::VALKEY_VERSION;
 pub(crate) use number::{
     DIGITS_MAX, is_c_blank, parse_c_integer, parse_c_unsigned, parse_integer, parse_memory, put_digits,
 };

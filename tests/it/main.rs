@@ -87,6 +87,7 @@ mod panics;
 mod private_instances;
 mod probabilistic;
 mod process;
+mod profiles;
 mod protocol;
 mod pubsub;
 #[cfg(feature = "binary")]

@@ -13,7 +13,7 @@ use crate::command::cluster::node::own_node;
 use crate::dispatch::call::Handler;
 use crate::dispatch::{Call, Command};
 use crate::error::Result;
-use crate::spec::marks::{ASKS, Marks, NEEDS_FRESH_KEYS, READS_ANY_KEY};
+use crate::spec::marks::{ASKS, Marks, NEEDS_FRESH_KEYS, ONLY_VALKEY, READS_ANY_KEY};
 use crate::spec::{
     ADMIN, Arg, FAST, Flags, Group, LOADING, NO_ASYNC_LOADING, NO_SCRIPT, READ, STALE, block, integer, one_of, pattern,
     string, token,
@@ -130,12 +130,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         sub("SLAVES", node::replicas, RULE, NODE).tips(TIPS).deprecated("5.0.0", "`CLUSTER REPLICAS`")
             .docs("3.0.0", "O(1)", "Lists the replicas of a primary."),
         sub("SLOT-STATS", slot_stats::slot_stats, LOADING | STALE, SLOT_STATS).marks(ON_KEYS).arity(-4).tips(&["nondeterministic_output", "request_policy:all_shards"])
+            .valkey("8.0.0")
             .docs("8.2.0", SLOT_STATS_COST, "Returns usage statistics of slots."),
         sub("SLOTS", node::slots, ASK, &[]).tips(TIPS).deprecated("7.0.0", "`CLUSTER SHARDS`")
             .docs("3.0.0", PER_NODE, "Lists the slots with their nodes."),
     ])
     .docs("3.0.0", "Depends on subcommand.", "Contains the cluster subcommands."),
-    Command::new("CLUSTERSCAN", scan::cluster_scan, READ, Group::Cluster).categories(KEYSPACE).args(SCAN).tips(TIPS)
+    Command::new("CLUSTERSCAN", scan::cluster_scan, READ, Group::Cluster).categories(KEYSPACE).args(SCAN).tips(TIPS).marks(ONLY_VALKEY)
         .docs("9.1.0", SCAN_COST, "Iterates over the keys of a cluster."),
     Command::new("READONLY", readonly, LOADING | STALE | FAST, Group::Cluster).categories(CONNECTION)
         .docs("3.0.0", "O(1)", "Allows reads from a replica on this connection."),

@@ -11,7 +11,7 @@ use crate::topology::{ClusterView, NodeIdentity, NodeView};
 /// # Errors
 /// A server that is not a cluster.
 pub(super) fn own_node<'a>(call: &Call<'a>) -> Result<&'a NodeIdentity> {
-    call.namespace.node.as_ref().ok_or(Error::other("This instance has cluster support disabled"))
+    call.namespace.node().ok_or(Error::other("This instance has cluster support disabled"))
 }
 
 /// Returns the cluster as the node of the caller sees it: that of whoever knows other nodes, and otherwise the node alone.

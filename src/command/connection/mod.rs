@@ -15,6 +15,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::denials::record_failed_login;
 use crate::dispatch::{Call, Command, Continuation, Destination, Env, NamespaceEntry, Wait};
 use crate::error::{Error, Result};
+use crate::profile::Identity;
 use crate::resp::{Protocol, Reply, parse_int};
 use crate::spec::marks::{DROPS_QUEUE, HEALTH_CHECK, OF_LINK, OF_SENTINEL, REPEATABLE, SELECTS_DB, SPARED_BY_FAULTS};
 use crate::spec::{
@@ -22,7 +23,6 @@ use crate::spec::{
     REDACTED, STALE, block, integer, redact_all, string,
 };
 use crate::store::View;
-use crate::text::Dialect;
 
 /// The prefix of the names of users whose clients are in a private namespace, in test mode.
 const PRIVATE_USER: &[u8] = b"ns-";
@@ -263,24 +263,24 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
         call.caller.set_protocol(protocol, &mut call.reply);
         call.end_batch(); // a subscribed client may call more or fewer commands in the new protocol
     }
-    let (id, dialect, namespace) = (call.caller.info.id as i64, call.config.dialect(), call.namespace);
-    let (mode, commands) = (namespace.mode(), namespace.commands);
+    let (id, identity, namespace) = (call.caller.info.id as i64, call.config.identity(), call.namespace);
+    let (mode, commands) = (namespace.mode(), call.names().table());
     let is_replica = destination.is_none() && namespace.role.is_replica();
     let role = if is_replica { "replica" } else { "master" };
     let role = Some(role).filter(|_| !namespace.restrictions.is_sentinel());
-    enter(call, destination, move |reply| introduce_server(reply, id, dialect, (mode, role), commands))
+    enter(call, destination, move |reply| introduce_server(reply, id, identity, (mode, role), commands))
 }
 
 fn introduce_server(
     reply: &mut Reply<'_>,
     id: i64,
-    dialect: Dialect,
+    identity: &Identity,
     (mode, role): (&str, Option<&str>),
     commands: &CommandTable,
 ) {
     let version = if reply.protocol() == Protocol::Resp3 { 3 } else { 2 };
     reply.map(6 + usize::from(role.is_some()));
-    for (field, value) in [("server", dialect.name()), ("version", dialect.version())] {
+    for (field, value) in [("server", identity.hello.0), ("version", identity.hello.1)] {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }

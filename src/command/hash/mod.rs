@@ -56,13 +56,16 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("HEXPIRE", expire::hexpire, WRITE | DENY_OOM | FAST | NO_ENGINE, Group::Hash)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, integer("seconds"), CONDITION, FIELDS])
+        .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Makes fields expire after a number of seconds."),
     Command::new("HEXPIREAT", expire::hexpireat, WRITE | DENY_OOM | FAST | NO_ENGINE, Group::Hash)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, unix_time("unix-time-seconds"), CONDITION, FIELDS])
+        .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Makes fields expire at a Unix time in seconds."),
     Command::new("HEXPIRETIME", expire::hexpiretime, READ | FAST, Group::Hash)
         .args(&[READ_KEY, FIELDS])
+        .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Returns the Unix times in seconds at which fields expire."),
     Command::new("HGET", hget, READ | FAST, Group::Hash)
         .args(&[READ_KEY, FIELD])
@@ -74,10 +77,12 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("HGETDEL", lifetime::hgetdel, WRITE | FAST, Group::Hash)
         .effect(Effect::Given)
         .args(&[key("key", RW | ACCESS | DELETE), FIELDS])
+        .valkey("9.1.0")
         .docs("8.0.0", FIELDS_COST, "Returns the values of fields and removes them."),
     Command::new("HGETEX", lifetime::hgetex, WRITE | FAST, Group::Hash)
         .effect(Effect::Given)
         .args(&[COUNTED_KEY, EXPIRATION_OR_PERSIST, FIELDS])
+        .valkey("9.0.0")
         .docs("8.0.0", FIELDS_COST, "Returns the values of fields, optionally setting or removing their expirations."),
     Command::container("HIMPORT", Group::Hash, import::SUBCOMMANDS)
         .docs("8.10.0", "Depends on subcommand.", "Contains the subcommands that store hashes with the same fields."),
@@ -104,21 +109,26 @@ pub(crate) const COMMANDS: &[Command] = &[
         .deprecated("4.0.0", "`HSET` with multiple field-value pairs"),
     Command::new("HPERSIST", expire::hpersist, WRITE | FAST, Group::Hash)
         .args(&[CHANGED_KEY, FIELDS])
+        .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Removes the expirations of fields."),
     Command::new("HPEXPIRE", expire::hpexpire, WRITE | DENY_OOM | FAST | NO_ENGINE, Group::Hash)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, integer("milliseconds"), CONDITION, FIELDS])
+        .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Makes fields expire after a number of milliseconds."),
     Command::new("HPEXPIREAT", expire::hpexpireat, WRITE | DENY_OOM | FAST | NO_ENGINE, Group::Hash)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, unix_time("unix-time-milliseconds"), CONDITION, FIELDS])
+        .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Makes fields expire at a Unix time in milliseconds."),
     Command::new("HPEXPIRETIME", expire::hpexpiretime, READ | FAST, Group::Hash)
         .args(&[READ_KEY, FIELDS])
+        .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Returns the Unix times in milliseconds at which fields expire."),
     Command::new("HPTTL", expire::hpttl, READ | FAST, Group::Hash)
         .args(&[READ_KEY, FIELDS])
         .tips(&["nondeterministic_output"])
+        .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Returns the times to live of fields in milliseconds."),
     Command::new("HRANDFIELD", random::hrandfield, READ, Group::Hash)
         .args(&[
@@ -133,7 +143,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             integer("cursor"),
             pattern("pattern").token("MATCH").optional(),
             integer("count").token("COUNT").optional(),
-            token("novalues", "NOVALUES").optional().since("7.4.0"),
+            token("novalues", "NOVALUES").optional().since("7.4.0").valkey("8.0.0"),
         ])
         .tips(&["nondeterministic_output"])
         .docs("2.8.0", HSCAN_COST, "Iterates over the fields of a hash and their values."),
@@ -143,6 +153,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("HSETEX", lifetime::hsetex, WRITE | DENY_OOM | FAST, Group::Hash)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, HSETEX_CONDITION, EXPIRATION_OR_KEEPTTL, FIELD_VALUES])
+        .valkey("9.0.0")
         .docs("8.0.0", FIELDS_COST, "Sets fields, optionally under a condition and with an expiration."),
     Command::new("HSETNX", hsetnx, WRITE | DENY_OOM | FAST, Group::Hash)
         .args(&[key("key", RW | INSERT), FIELD, string("value")])
@@ -153,6 +164,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("HTTL", expire::httl, READ | FAST, Group::Hash)
         .args(&[READ_KEY, FIELDS])
         .tips(&["nondeterministic_output"])
+        .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Returns the times to live of fields in seconds."),
     Command::new("HVALS", hvals, READ, Group::Hash)
         .args(&[READ_KEY])

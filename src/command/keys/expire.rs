@@ -25,7 +25,8 @@ const SECOND: i64 = 1000;
 const CHANGED_KEY: Arg = key("key", RW | UPDATE);
 const ASKED_KEY: &[Arg] = &[key("key", RO | ACCESS)];
 const CONDITION: Arg = ttl::CONDITION.since("7.0.0");
-const MATCH: Arg = one_of("match", &[IFEQ, IFNE, IFDEQ, IFDNE]).optional();
+const MATCH: Arg =
+    one_of("match", &[IFEQ, IFNE, IFDEQ, IFDNE]).optional().about("Only if the string of the key matches.");
 
 #[rustfmt::skip] // every row has its name, its arguments and its docs on lines of their own
 pub(crate) const COMMANDS: &[Command] = &[

@@ -17,9 +17,9 @@ use crate::error::{Error, Result};
 use crate::resp::{Kept, Output, Protocol, Reply, Request, RequestBuffer, parse_int};
 use crate::script::{
     ALLOW_CROSS_SLOT_KEYS, ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, CompileReason, Evaluation, Host, NO_CLUSTER,
-    NO_WRITES, Script, ScriptCall, ScriptOutcome, Vm,
+    NO_WRITES, Script, ScriptCall, ScriptOutcome, UNDECLARED_KEYS, Vm,
 };
-use crate::spec::marks::{LOADS_SCRIPTS, RUNS_DIGEST, RUNS_TEXT};
+use crate::spec::marks::{LOADS_SCRIPTS, ONLY_VALKEY, RUNS_DIGEST, RUNS_TEXT};
 use crate::spec::{
     ACCESS, ALLOW_BUSY, Arg, CommandSpec, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS, NO_MANDATORY_KEYS,
     NO_SCRIPT, READ, RO, RW, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of, string, token,
@@ -95,7 +95,7 @@ const SUBCOMMANDS: &[Command] = &[
             "O(N) with N being the length in bytes of the script body.",
             "Compiles a script and adds it to the cache for EVALSHA.",
         ),
-    Command::new("SHOW", show, NO_SCRIPT, Group::Scripting).args(&[string("sha1")]).docs(
+    Command::new("SHOW", show, NO_SCRIPT, Group::Scripting).args(&[string("sha1")]).marks(ONLY_VALKEY).docs(
         "8.0.0",
         "O(1)",
         "Returns the text of a cached script.",
@@ -204,7 +204,9 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: ScriptRun<'_>, buffers:
     };
     let is_read_only = run.is_read_only || !may_write;
     let crosses_slots = run.flags & (COMPATIBLE | ALLOW_CROSS_SLOT_KEYS) != 0;
-    let limits = ScriptLimits { is_read_only, lacks_memory, crosses_slots, presence: (0, 0) };
+    let takes_any_key = run.flags & UNDECLARED_KEYS != 0;
+    let limits =
+        ScriptLimits { is_read_only, lacks_memory, crosses_slots, presence: (0, 0), takes_any_key, undeclared: None };
     let mut caller = ScriptCaller { call, buffers, name: run.name, limits };
     if caller.call.caller.has_called(caller.call.command) {
         caller.call.caller.frozen_us = None;

@@ -5,6 +5,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::observe::SlowLog;
+use crate::spec::marks::ONLY_VALKEY;
 use crate::spec::{ADMIN, Arg, Flags, Group, LOADING, STALE, integer, one_of, token};
 
 const FLAGS: Flags = ADMIN | LOADING | STALE;
@@ -40,6 +41,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command::container(
             ),
     ],
 )
+.marks(ONLY_VALKEY)
 .help_since("8.1.0")
 .docs("8.1.0", "Depends on subcommand.", "Contains the subcommands about logs of calls.")];
 

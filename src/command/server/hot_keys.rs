@@ -65,7 +65,7 @@ fn start(call: &mut Call<'_>) -> Result<()> {
         } else if left > 0 && is_word(word, "SAMPLE") {
             options.sample_ratio = call.args.positive("SAMPLE ratio must be positive")? as u64;
         } else if left > 0 && is_word(word, "SLOTS") {
-            let is_in_cluster = call.namespace.node.is_some();
+            let is_in_cluster = call.namespace.restrictions.is_in_cluster();
             let refusal = "SLOTS is not possible: the keys of all slots are tracked";
             return Err(Error::other(if is_in_cluster {
                 refusal

@@ -26,7 +26,7 @@ use crate::dispatch::{Call, Command, post_call};
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::namespace::shutdown::Shutdown;
-use crate::spec::marks::{CHANGES_USERS, CLEARS, OF_NODE, OF_SENTINEL};
+use crate::spec::marks::{CHANGES_USERS, CLEARS, CONFIGURES, OF_NODE, OF_SENTINEL};
 use crate::spec::{
     ADMIN, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Flags, Group, LOADING, NO_MULTI, NO_SCRIPT, OF_PROCESS, REDACTED, STALE,
     WRITE, block, integer, one_of, string, token,
@@ -45,6 +45,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         Group::Server,
         &[
             Command::new("GET", config_get, ADMINISTRATION, Group::Server)
+                .marks(CONFIGURES)
                 .args(&[block("parameter", &[string("parameter")]).multiple()])
                 .docs(
                     "2.0.0",
@@ -62,6 +63,7 @@ pub(crate) const COMMANDS: &[Command] = &[
                 "Resets the statistics of INFO.",
             ),
             Command::new("SET", config_set, ADMINISTRATION, Group::Server)
+                .marks(CONFIGURES)
                 .marks(CHANGES_USERS) // the password of the default user is a setting
                 .args(&[block("parameter_value", &[string("parameter"), string("value")]).multiple()])
                 .redact(redact_settings)

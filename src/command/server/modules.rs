@@ -7,7 +7,6 @@ use crate::resp::{Reply, parse_int};
 use crate::spec::{
     ADMIN, Arg, CommandTable, FAST, Flags, Group, Module, NO_ASYNC_LOADING, NO_SCRIPT, READ, block, integer, string,
 };
-use crate::text::REDIS_VERSION;
 
 const MODULE_FLAGS: Flags = ADMIN | NO_SCRIPT;
 const LOAD_FLAGS: Flags = MODULE_FLAGS | NO_ASYNC_LOADING;
@@ -37,7 +36,8 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn module_list(call: &mut Call<'_>) -> Result<()> {
-    write_modules(&mut call.reply, call.namespace.commands);
+    let commands = call.names().table();
+    write_modules(&mut call.reply, commands);
     Ok(())
 }
 
@@ -81,7 +81,7 @@ fn lolwut(call: &mut Call<'_>) -> Result<()> {
     let calls = call.namespace.observed.command_stats.calls(call.command).count;
     let cut = call.namespace.store.hash(&calls.to_le_bytes());
     let mut text: String = (0..KEYS).map(|number| one_key(cut.rotate_left(number * 16))).collect();
-    text.push_str(&format!("Redis ver. {REDIS_VERSION}\n"));
+    text.push_str(&format!("Redis ver. {}\n", call.config.identity().redis_version));
     call.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }

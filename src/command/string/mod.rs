@@ -25,6 +25,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Reply, Request, parse_int};
+use crate::spec::marks::ONLY_VALKEY;
 use crate::spec::{
     ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, KeyFlags, MOVABLE_KEYS, OW, READ, RM, RO, RW, UPDATE,
     VARIABLE, WRITE, block, double, integer, key, one_of, string, token,
@@ -73,6 +74,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("DELIFEQ", delifeq, WRITE | FAST, Group::String)
         .effect(Effect::Values)
         .args(&[key("key", RW | ACCESS | DELETE), string("value")])
+        .marks(ONLY_VALKEY)
         .docs("9.0.0", "O(1)", "Deletes a key if it holds this string, so that only its owner releases a lock."),
     Command::new("DIGEST", digest_command, READ | FAST, Group::String)
         .args(&[key("key", RO | ACCESS)])
@@ -134,6 +136,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("MSETEX", multiple::msetex, WRITE | DENY_OOM | MOVABLE_KEYS, Group::String)
         .effect(Effect::Values)
         .args(&[integer("numkeys"), multiple::PAIRS, multiple::CONDITION, EXPIRATION_OR_KEEPTTL])
+        .valkey("9.1.0")
         .docs("8.4.0", MSET_COST, "Sets several keys at once, optionally under a condition and with an expiration.")
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
     Command::new("MSETNX", msetnx, WRITE | DENY_OOM, Group::String)
@@ -152,7 +155,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             one_of("condition", &[
                 token("nx", "NX"),
                 token("xx", "XX"),
-                IFEQ.since("8.4.0"),
+                IFEQ.since("8.4.0").valkey("8.1.0"),
                 IFNE.since("8.4.0"),
                 IFDEQ.since("8.4.0"),
                 IFDNE.since("8.4.0"),

@@ -67,7 +67,9 @@ const PRECONDITIONS: Arg = one_of(
     ],
 )
 .optional()
-.multiple();
+.multiple()
+.since("9.2.0")
+.valkey("9.2.0");
 
 /// The number of queued commands from which they are freed on another thread.
 const LONG_QUEUE_MIN: usize = 10_000;

@@ -130,9 +130,10 @@ impl BatchRun<'_> {
         command: Option<&'static CommandSpec>,
     ) -> Result<&'static CommandSpec, Obstacle> {
         let names = self.env.namespace.names(self.env.config);
-        let Some(command) = command else {
+        let Some(command) = command.or_else(|| names.find_to_leave_profile(request)) else {
             unknown::note(self.env.namespace, names, request, &client.caller.info.peer.addr);
-            return Err(unknown::unknown_command(request, names).into());
+            let user = &client.caller.access.user().name;
+            return Err(unknown::unknown_command(request, names, user).into());
         };
         let admission = self.admission(client, request, command);
         let Some(obstacle) = admission.obstacle(&CHECKS) else { return Ok(command) };

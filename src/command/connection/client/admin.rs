@@ -41,7 +41,7 @@ pub(crate) const KILL_ARGS: &[Arg] = &[one_of(
                 string("ip:port").token("ADDR").optional(),
                 string("ip:port").token("LADDR").optional().since("6.2.0"),
                 string("yes/no").token("SKIPME").optional(),
-                integer("maxage").token("MAXAGE").optional().since("7.4.0"),
+                integer("maxage").token("MAXAGE").optional().since("7.4.0").valkey("8.0.0"),
             ],
         )
         .multiple(),

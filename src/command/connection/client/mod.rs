@@ -13,7 +13,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
-use crate::spec::marks::{KEEPS_CACHING, OF_SENTINEL};
+use crate::spec::marks::{KEEPS_CACHING, OF_SENTINEL, ONLY_VALKEY};
 use crate::spec::{ADMIN, Arg, Flags, Group, LOADING, NO_SCRIPT, STALE, block, integer, one_of, string, token};
 
 const PLAIN: Flags = NO_SCRIPT | LOADING | STALE;
@@ -30,6 +30,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             .docs("6.0.0", "O(1)", "Sets whether the keys read by the next command are tracked."),
         Command::new("CAPA", capabilities, PLAIN, Group::Connection)
             .args(&[string("capability").multiple()])
+            .marks(ONLY_VALKEY)
             .docs("8.0.0", "O(1)", "Declares capabilities of the client: with `redirect`, a replica sends it to the primary."),
         Command::new("GETNAME", get_name, PLAIN, Group::Connection)
             .docs("2.6.9", "O(1)", "Returns the connection's name."),

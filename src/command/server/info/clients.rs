@@ -15,7 +15,10 @@ pub(super) const CLIENTS: &[InfoField] = &[
         (others + usize::from(namespace.role.client().is_some())).into()
     }),
     zero("cluster_connections"),
-    field("maxclients", |from| from.call.config.maxclients.into()),
+    field("maxclients", |from| {
+        let of_profile = from.call.config.profile.and_then(|profile| profile.limits.clients);
+        of_profile.unwrap_or(from.call.config.maxclients).into()
+    }),
     field("client_recent_max_input_buffer", |from| {
         from.clients().iter().map(|client| client.buffers.query_buffer_capacity()).max().unwrap_or(0).into()
     }),

@@ -93,9 +93,11 @@ pub(crate) fn text(call: &mut Call<'_>, wanted: &[Vec<u8>]) -> String {
     let by_default = wanted.is_empty() || is_wanted(&"default");
     let everything = ALL.iter().any(is_wanted);
     let sentinel = call.namespace.member().filter(|_| call.namespace.restrictions.is_sentinel());
+    let profile = call.config.profile;
     let (mut text, mut reading) = (String::new(), Reading::new(call));
     for Section { names, title, shown, fields } in SECTIONS {
-        if sentinel.is_some() && !names.iter().any(|name| OF_SENTINELS.contains(name)) {
+        let is_hidden = profile.is_some_and(|profile| !profile.has_section(names));
+        if is_hidden || sentinel.is_some() && !names.iter().any(|name| OF_SENTINELS.contains(name)) {
             continue;
         }
         let is_implied = everything && *shown != ByName || by_default && *shown == Unasked;

@@ -11,6 +11,7 @@ use crate::observe::command_stats::{BatchTotals, CallTotals};
 use crate::observe::sampler::SampledCounters;
 use crate::observe::stats::{ScriptUsage, Stats};
 use crate::persist::FileFigures;
+use crate::profile::Identity;
 use crate::store::Totals;
 use crate::text::Dialect;
 
@@ -74,6 +75,10 @@ impl<'c, 'n> Reading<'c, 'n> {
 
     pub(super) fn dialect(&self) -> Dialect {
         self.call.config.dialect()
+    }
+
+    pub(super) fn identity(&self) -> &'static Identity {
+        self.call.config.identity()
     }
 
     /// Returns the totals of all databases.

@@ -6,20 +6,21 @@ use crate::command::server::info::field::{InfoField, InfoValue, family, field, f
 use crate::command::server::info::reading::Reading;
 use crate::config::Config;
 use crate::spec::Module;
-use crate::text::{Dialect, REDIS_VERSION};
+use crate::text::Dialect;
 
 #[rustfmt::skip] // a table
 pub(super) const SERVER: &[InfoField] = &[
-    fixed("redis_version", REDIS_VERSION),
-    optional("server_name", |from| in_dialect(from, Dialect::Valkey, |dialect| dialect.name())),
-    optional("valkey_version", |from| in_dialect(from, Dialect::Valkey, |dialect| dialect.version())),
+    field("redis_version", |from| from.identity().redis_version.into()),
+    optional("server_name", |from| from.identity().field("server_name").map(Into::into)),
+    optional("valkey_version", |from| from.identity().field("valkey_version").map(Into::into)),
+    optional("dragonfly_version", |from| from.identity().field("dragonfly_version").map(Into::into)),
     fixed("redis_git_sha1", "00000000"),
     zero("redis_git_dirty"),
     zero("redis_build_id"),
     optional("redis_mode", |from| (from.dialect() == Dialect::Redis).then(|| from.namespace().mode().into())),
     optional("server_mode", |from| (from.dialect() == Dialect::Valkey).then(|| from.namespace().mode().into())),
     fixed("keylatch_version", env!("CARGO_PKG_VERSION")),
-    field("os", |_| operating_system().into()),
+    field("os", |from| from.identity().field("os").map_or_else(|| operating_system().into(), Into::into)),
     field("arch_bits", |_| usize::BITS.into()),
     fixed("monotonic_clock", "POSIX clock_gettime"),
     fixed("multiplexing_api", "epoll"),
@@ -82,16 +83,11 @@ pub(super) const MODULES: &[InfoField] = &[family("module", |from| {
             ("options", "[handle-io-errors|handle-repl-async-load]".into()),
         ])
     };
-    from.namespace().commands.modules().iter().map(|module| (String::new(), line(module))).collect()
+    from.call.names().table().modules().iter().map(|module| (String::new(), line(module))).collect()
 })];
 
 pub(super) const CLUSTER: &[InfoField] =
-    &[field("cluster_enabled", |from| i64::from(from.namespace().node.is_some()).into())];
-
-/// Returns the value of a field that exists in one dialect only.
-fn in_dialect(from: &Reading<'_, '_>, dialect: Dialect, read: fn(Dialect) -> &'static str) -> Option<InfoValue> {
-    (from.dialect() == dialect).then(|| read(dialect).into())
-}
+    &[field("cluster_enabled", |from| i64::from(from.namespace().restrictions.is_in_cluster()).into())];
 
 /// Returns the kernel's name, its version and the processor's architecture, as `uname` does.
 fn operating_system() -> String {

@@ -1,0 +1,205 @@
+//! The commands that a profile has, with the arguments that they have there.
+
+use crate::profile::{Profile, Since};
+use crate::resp::Request;
+use crate::spec::marks::ONLY_VALKEY;
+use crate::spec::registry::least_args;
+use crate::spec::{Arg, ArgKind, CommandSpec, Group};
+
+impl CommandSpec {
+    /// Returns the command as a profile has it; `None` if it has it not.
+    pub(super) fn under(&self, profile: &Profile) -> Option<CommandSpec> {
+        let subcommands: Vec<_> = self.subcommands.iter().filter_map(|command| command.under(profile)).collect();
+        let is_empty = subcommands.iter().all(|command| command.command.name == "HELP");
+        let is_left = if self.is_container { !is_empty } else { self.exists_under(profile) };
+        if !is_left {
+            return None;
+        }
+        let own = self.command.group == Group::Test;
+        let mut command = match kept(self.command.args, profile).filter(|_| !own) {
+            Some(args) => self.narrowed(Box::leak(args.into())),
+            None => self.clone(),
+        };
+        command.subcommands = subcommands;
+        Some(command)
+    }
+
+    /// Returns whether a profile's version has the command and its service does not refuse it. What controls tests exists
+    /// everywhere, locks of keylatch nowhere else.
+    fn exists_under(&self, profile: &Profile) -> bool {
+        let command = self.command;
+        let is_of_profile = match command.group {
+            Group::Test => return true,
+            Group::Lock => false,
+            Group::VectorSet => profile.engine.has(self.since()),
+            group if group.is_of_module() => profile.modules.contains(&group.name()),
+            _ => profile.engine.has(self.since()),
+        };
+        is_of_profile && !profile.refuses(&self.name)
+    }
+
+    fn since(&self) -> Since<'static> {
+        let is_only_valkey = self.is(ONLY_VALKEY);
+        Since { redis: self.command.since, valkey: self.command.valkey, is_only_valkey }
+    }
+
+    /// Returns whether a service refuses this command although its version has it.
+    pub(crate) fn is_refused_by(&self, profile: &Profile) -> bool {
+        let is_of_version = self.command.group.is_of_module() || profile.engine.has(self.since());
+        is_of_version && profile.refuses(&self.name)
+    }
+
+    /// Returns whether a request has a keyword that the command lacks under the profile of this spec.
+    pub(crate) fn has_newer_word(&self, request: Request<'_>) -> bool {
+        let Some(full) = self.full else { return false };
+        let mut removed = Vec::new();
+        collect_tokens(full.args, &mut removed);
+        let mut known = Vec::new();
+        collect_tokens(self.command.args, &mut known);
+        removed.retain(|word| !known.contains(word));
+        let words: Vec<&[u8]> = request.skip(self.name_args.min(request.len())).args().collect();
+        options_of(full.args, &words).iter().any(|word| removed.iter().any(|token| is_same(word, token)))
+    }
+}
+
+fn is_same(word: &[u8], token: &str) -> bool {
+    word.eq_ignore_ascii_case(token.as_bytes())
+}
+
+/// Returns the arguments that a profile's version has, `None` if that is all of them. Arguments with a summary are keylatch's
+/// own.
+fn kept(args: &[Arg], profile: &Profile) -> Option<Vec<Arg>> {
+    let mut is_less = false;
+    let mut left = Vec::with_capacity(args.len());
+    for arg in args {
+        let since = Since { redis: arg.since.unwrap_or_default(), valkey: arg.valkey, is_only_valkey: false };
+        if !arg.summary.is_empty() || !profile.engine.has(since) {
+            is_less = true;
+            continue;
+        }
+        let parts = match arg.kind {
+            ArgKind::OneOf(parts) | ArgKind::Block(parts) => kept(parts, profile),
+            _ => None,
+        };
+        let Some(parts) = parts else {
+            left.push(*arg);
+            continue;
+        };
+        is_less = true;
+        let parts: &'static [Arg] = Box::leak(parts.into());
+        let kind = if matches!(arg.kind, ArgKind::OneOf(_)) { ArgKind::OneOf(parts) } else { ArgKind::Block(parts) };
+        if !parts.is_empty() {
+            left.push(Arg { kind, ..*arg });
+        }
+    }
+    is_less.then_some(left)
+}
+
+/// Adds the keywords of arguments.
+fn collect_tokens(args: &[Arg], to: &mut Vec<&'static str>) {
+    for arg in args {
+        to.extend(arg.token);
+        if let ArgKind::OneOf(parts) | ArgKind::Block(parts) = arg.kind {
+            collect_tokens(parts, to);
+        }
+    }
+}
+
+/// Returns the words of a request that stand where the grammar has options: a value that happens to be a keyword is none.
+fn options_of<'w>(args: &[Arg], words: &[&'w [u8]]) -> Vec<&'w [u8]> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    let mut args = args;
+    while let Some(first) = args.first() {
+        let zone = args.iter().take_while(|arg| arg.optional).count();
+        if zone > 0 {
+            at = read_zone(&args[..zone], words, at, &mut found);
+            args = &args[zone..];
+        } else if first.multiple {
+            // The number of values is not known here: all that follows may be options.
+            let start = words.len().min(at + least_args(first) as usize);
+            let may_follow = args[1..].iter().any(|arg| arg.optional);
+            found.extend(words[start..].iter().filter(|_| may_follow));
+            return found;
+        } else {
+            at += least_args(first) as usize;
+            args = &args[1..];
+        }
+    }
+    found
+}
+
+/// Reads options in any order from a position on; returns the position behind them.
+fn read_zone<'w>(options: &[Arg], words: &[&'w [u8]], mut at: usize, found: &mut Vec<&'w [u8]>) -> usize {
+    let has_bare_values = options.iter().any(|option| !begins_with_token(option));
+    while let Some(word) = words.get(at) {
+        match options.iter().find_map(|option| width(option, word)) {
+            Some(width) => {
+                found.push(*word);
+                at += width;
+            }
+            // Positional values with a keyword behind them, such as BITPOS's: any of these words may be the keyword.
+            None if has_bare_values => {
+                found.push(*word);
+                at += 1;
+            }
+            None => break,
+        }
+    }
+    at
+}
+
+/// Returns true if an argument begins with a keyword, whichever alternative is chosen.
+fn begins_with_token(arg: &Arg) -> bool {
+    arg.token.is_some()
+        || match arg.kind {
+            ArgKind::OneOf(choices) => choices.iter().all(begins_with_token),
+            ArgKind::Block(parts) => parts.first().is_some_and(begins_with_token),
+            _ => false,
+        }
+}
+
+/// Returns the number of words of an option that begins with a word; `None` if it does not begin with it.
+fn width(arg: &Arg, word: &[u8]) -> Option<usize> {
+    let own = Arg { optional: false, ..*arg };
+    if let Some(token) = arg.token {
+        return is_same(word, token).then(|| least_args(&own) as usize);
+    }
+    match arg.kind {
+        ArgKind::OneOf(choices) => choices.iter().find_map(|choice| width(choice, word)),
+        ArgKind::Block(parts) => {
+            let rest = parts.iter().skip(1).map(|part| least_args(part) as usize).sum::<usize>();
+            Some(parts.first().and_then(|part| width(part, word))? + rest)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{RO, block, element, integer, key, one_of, string, token};
+
+    const CHOICES: &[Arg] = &[token("keep", "KEEPREF"), token("acked", "ACKED")];
+    const PAIR: &[Arg] = &[element("field"), string("value")];
+    const ARGS: &[Arg] = &[
+        key("key", RO),
+        token("nomkstream", "NOMKSTREAM").optional(),
+        one_of("policy", CHOICES).optional(),
+        integer("limit").token("LIMIT").optional(),
+        string("id"),
+        block("data", PAIR).multiple(),
+    ];
+
+    fn options(words: &str) -> Vec<String> {
+        let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        options_of(ARGS, &words).into_iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    }
+
+    #[test]
+    fn a_keyword_counts_where_an_option_may_stand_and_not_as_a_value() {
+        assert_eq!(options("k acked LIMIT 3 * acked 1"), ["acked", "LIMIT"]);
+        assert!(options("k * acked 1").is_empty());
+        assert!(options("acked * ACKED 1").is_empty());
+        assert!(options("k").is_empty());
+    }
+}
