@@ -134,22 +134,21 @@ pub(crate) fn fail_over(call: &mut Call<'_>, test_mode: &TestMode, lost: usize) 
 /// # Errors
 /// An error when fewer writes are remembered.
 pub(crate) fn lose_writes(namespace: &Namespace, handlers: &'static Handlers, lost: usize) -> Result<()> {
-    lose_writes_in(&mut HostCall::begin(namespace, handlers), namespace, lost)
-}
-
-/// Undoes the last `lost` writes of a namespace whose store is locked; its clients stay.
-///
-/// # Errors
-/// An error when fewer writes are remembered.
-pub(super) fn lose_writes_in(host: &mut HostCall<'_>, namespace: &Namespace, lost: usize) -> Result<()> {
     let Some(test_mode) = namespace.test_mode.as_deref() else { return Ok(()) };
-    let result = host.with(&[b"TEST.FAILOVER"], |call| {
+    let result = HostCall::begin(namespace, handlers).with(&[b"TEST.FAILOVER"], |call| {
         check_remembered(call, test_mode, lost)?;
         namespace.clients.unblock_keys();
         call.view.images().raise_watchers();
         undo(call, test_mode, lost)
     });
     result.unwrap_or(Ok(()))
+}
+
+/// Undoes the last write of a namespace whose store is locked and whose clients are being cut off; nothing if none is
+/// remembered.
+pub(super) fn forget_last_write(host: &mut HostCall<'_>, test_mode: &TestMode) {
+    let forget = |call: &mut Call<'_>| check_remembered(call, test_mode, 1).and_then(|()| undo(call, test_mode, 1));
+    let _ = host.with(&[b"TEST.FAILOVER"], forget); // where nothing is remembered, nothing is lost
 }
 
 /// Checks that so many writes are remembered.

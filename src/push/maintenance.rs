@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::client::info::{ClientInfo, NoticeMode};
 use crate::client::outbox::PushFrame;
 use crate::config::Config;
-use crate::resp::{Protocol, Reply};
+use crate::resp::{Protocol, Reply, parse_int};
 use crate::time::clock::Now;
 
 /// A notice of maintenance.
@@ -28,6 +28,15 @@ pub(crate) enum MaintenanceNotice {
 }
 
 impl MaintenanceNotice {
+    /// Returns true if a text is a host and a port, to which a client can be sent.
+    pub(crate) fn is_address(text: &[u8]) -> bool {
+        let Some(at) = text.iter().rposition(|byte| *byte == b':') else { return false };
+        let (host, port) = (&text[..at], parse_int(&text[at + 1..]));
+        !host.is_empty()
+            && host.iter().all(u8::is_ascii_graphic)
+            && port.is_some_and(|port| (1..=65535).contains(&port))
+    }
+
     /// Writes the notice for a client; one without addresses is told none.
     fn write(&self, reply: &mut Reply<'_>, number: i64, has_addresses: bool) {
         let begin = |reply: &mut Reply<'_>, len: usize, kind: &str| {

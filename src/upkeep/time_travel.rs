@@ -28,10 +28,11 @@ pub(crate) async fn travel(namespace: &Arc<Namespace>, handlers: &'static Handle
     while steps.next(handlers) {
         if steps.is_busy() {
             tokio::time::sleep(BUSY_PAUSE).await;
-        } else if has_replicas {
-            let_clients_notice(&steps.kin).await;
         } else {
-            tokio::task::yield_now().await;
+            if has_replicas {
+                let_clients_notice(&steps.kin).await;
+            }
+            tokio::task::yield_now().await; // a move of any length lets other clients be served
         }
     }
     drop(turn);

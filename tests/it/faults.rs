@@ -395,9 +395,12 @@ fn scripts_are_forgotten_a_moment_before_a_call() {
 fn a_failover_before_a_call_forgets_the_write_before_it() {
     let (server, mut control, mut client) = start();
     control.expect(&[("CLIENT SETNAME keylatch-control", "+OK"), ("TEST.FAULT ADD GET FAILOVER COUNT 1", ":1")]);
+    let mut blocked = server.client();
+    blocked.send(b"BLPOP q 0\r\n");
+    wait_until(|| control.info("blocked_clients") == "1");
     client.expect(&[("SET a 1", "+OK"), ("SET b 1", "+OK")]);
     client.send(b"GET b\r\nSET c 1\r\n");
-    assert_eq!(client.read_to_end(), b"");
+    assert_eq!([client.read_to_end(), blocked.read_to_end()], [b"", b""]);
     control.expect(&[("MGET a b c", "*3 $1 1 $-1 $-1")]);
     #[cfg(feature = "lua")]
     {

@@ -54,6 +54,7 @@ fn notices_have_the_shapes_that_libraries_parse() {
     }
     control.expect(&[
         ("TEST.MAINT SMIGRATED a:1 b:2", "-ERR a move has a source, a destination and slots"),
+        ("TEST.MAINT MOVING 1 elsewhere", "-ERR an address is a host and a port, as host:port"),
         ("TEST.MAINT MOVING -1 a:1", "-ERR value is out of range, must be positive"),
     ]);
     // Nothing comes to those who have not asked, or ask no more, or speak RESP2 since.

@@ -635,3 +635,35 @@ fn a_replica_moves_to_a_primary_that_has_none_left() {
     let moved = [2, 4].map(|node| primary_of(&mut cluster, node));
     assert!(moved == ["1", "0"] || moved == ["0", "1"], "{moved:?}");
 }
+
+#[test]
+fn a_clock_that_moves_while_a_cluster_ends_comes_to_its_target() {
+    let mut cluster = TestCluster::new();
+    cluster.control.int("TEST.TIME FREEZE");
+    for round in 0..20 {
+        let name = format!("t{round}");
+        assert!(cluster.control.call(&format!("TEST.CLUSTER CREATE {name}")).starts_with('*'));
+        assert_eq!(cluster.control.call(&format!("TEST.CLUSTER STOP {name} 0")), "+OK");
+        let both = format!("TEST.TOPOLOGY DROP {name}\r\nTEST.TIME ADVANCE 100000\r\n");
+        cluster.control.send(both.as_bytes());
+        assert_eq!(cluster.control.reply(), "+OK");
+        assert!(cluster.control.reply().starts_with(':'));
+    }
+    cluster.node(1).expect(&[("SET c 1", "+OK")]);
+}
+
+#[test]
+fn a_cluster_whose_only_clients_are_at_a_suspended_node_ends() {
+    let mut cluster = TestCluster::new();
+    cluster.control.expect(&[("CONFIG SET namespace-linger 0", "+OK")]);
+    let mut maker = cluster.server.client();
+    assert!(maker.call("TEST.CLUSTER CREATE d PRIMARIES 1 REPLICAS 0").starts_with('*'));
+    let nodes = maker.call("TEST.CLUSTER NODES d");
+    let port = nodes.split(" port :").nth(1).and_then(|rest| rest.split(' ').next()).expect("a port");
+    let port = port.parse::<u16>().expect("a number");
+    let mut client = Client::connect(SocketAddr::from(([127, 0, 0, 1], port)));
+    client.expect(&[("PING", "+PONG")]);
+    assert_eq!(maker.call("TEST.CLUSTER PAUSE d 0"), "+OK");
+    drop((maker, client));
+    wait_until(|| cluster.control.call("TEST.TOPOLOGY LIST") == "*1 $1 c");
+}

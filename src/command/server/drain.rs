@@ -35,7 +35,7 @@ pub(super) fn begin(call: &mut Call<'_>) -> Result<()> {
     if call.args.left() > 0 {
         return Err(Error::Syntax);
     }
-    if !is_address(address) {
+    if !MaintenanceNotice::is_address(address) {
         return Err(Error::other("SHUTDOWN DRAIN needs the address that clients go to, as host:port"));
     }
     let (namespace, now) = (call.namespace, call.now());
@@ -44,12 +44,6 @@ pub(super) fn begin(call: &mut Call<'_>) -> Result<()> {
     let until_ms = now.mono_ms().saturating_add(seconds.unsigned_abs() * 1000);
     let shown = namespace.clients.block(&call.caller.info, Blocking::Pause, NEVER);
     call.continue_with(Draining { until_ms, stage: DrainStage::Leaving, _shown: shown })
-}
-
-/// Returns true if a text is a host and a port.
-fn is_address(text: &[u8]) -> bool {
-    let colon = text.iter().rposition(|byte| *byte == b':');
-    colon.is_some_and(|at| at > 0 && parse_int(&text[at + 1..]).is_some_and(|port| (1..=65535).contains(&port)))
 }
 
 /// The event that is waited for.

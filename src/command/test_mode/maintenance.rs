@@ -49,7 +49,10 @@ fn seconds(call: &mut Call<'_>) -> Result<i64> {
 
 fn moving(call: &mut Call<'_>) -> Result<()> {
     let (seconds, address) = (seconds(call)?, call.args.bytes()?);
-    let address = (!is_word(address, "NULL")).then(|| address.into());
+    let address: Option<Box<[u8]>> = (!is_word(address, "NULL")).then(|| address.into());
+    if address.as_ref().is_some_and(|address| !MaintenanceNotice::is_address(address)) {
+        return Err(Error::other("an address is a host and a port, as host:port"));
+    }
     announce(call, &MaintenanceNotice::Moving { seconds, address })
 }
 

@@ -105,15 +105,15 @@ impl BatchRun<'_> {
     #[cold]
     pub(super) fn strike(&mut self, client: &mut Client, command: &CommandSpec, kind: &FaultKind) -> bool {
         self.release_gate(); // the gate is not reentrant
-        if kind.is_of_data() || *kind == FaultKind::Failover {
+        if matches!(kind, FaultKind::DropAll | FaultKind::Failover) {
+            self.cut_off_others(client);
+        }
+        if *kind == FaultKind::Failover || kind.is_of_data() {
             self.change_data(client.caller.db, command, kind);
         }
         if kind.is_of_data() {
             (client.session.was_struck, client.caller.is_short_of_memory) = (true, false);
             return true;
-        }
-        if *kind != FaultKind::Drop {
-            self.cut_off_others(client);
         }
         client.cut_off();
         false
@@ -133,8 +133,7 @@ impl BatchRun<'_> {
             FaultKind::NoScript if command.is(RUNS_FUNCTION) => _ = host.execute(&[b"FUNCTION", b"FLUSH"]),
             FaultKind::NoScript => forget_scripts(namespace),
             FaultKind::Failover => {
-                // If no write is remembered, none is lost.
-                let _ = history::lose_writes_in(&mut host, namespace, 1);
+                namespace.test_mode.iter().for_each(|test_mode| history::forget_last_write(&mut host, test_mode));
                 forget_scripts(namespace);
             }
             _ => {}

@@ -53,7 +53,7 @@ impl Deployment {
                 Owner::Client(id) => self.creator.clients.find(id).is_some(),
                 Owner::Program => true,
             };
-            if is_owned || self.namespaces().iter().any(|node| !node.clients.is_empty()) {
+            if is_owned || self.has_clients() {
                 unused = Duration::ZERO;
             } else if unused >= linger {
                 break;
@@ -67,6 +67,11 @@ impl Deployment {
             self.end();
         };
         let _ = spawn_blocking(end).await; // as above
+    }
+
+    /// Returns true if a node has clients. Those of a suspended node do not count: whether one has gone, it would not notice.
+    fn has_clients(&self) -> bool {
+        self.namespaces().iter().any(|node| !node.restrictions.is_frozen() && !node.clients.is_empty())
     }
 
     /// Ends the topology: its ports are closed, and its nodes are gone. The caller has the turn of those who steer the clock.

@@ -390,6 +390,9 @@ impl Topology for Deployment {
     }
 
     fn next_due_ms(&self) -> u64 {
+        if self.ended.is_cancelled() {
+            return NEVER;
+        }
         let (settings, state) = (self.node_settings(), self.state.lock());
         if state.has_followed(&settings) { state.next_due_ms().unwrap_or(NEVER) } else { 0 }
     }
@@ -428,16 +431,18 @@ impl Topology for Deployment {
         let moment = Moment { now_ms: now.mono_ms(), offsets: &offsets };
         let node = self.nodes.lock().get(at)?.namespace.clone();
         let needs_full_coverage = node.settings.current().cluster_require_full_coverage;
-        let (settings, mut state) = (self.node_settings(), self.state.lock());
-        state.follow_settings(&settings, now.mono_ms());
-        let state = state.cluster().ok()?;
-        let mut view = state.view(at, moment, now.wall_ms(), &ports);
-        view.is_ok = state.service(at).is_ok(needs_full_coverage);
+        let settings = self.node_settings();
+        let mut view = {
+            let mut state = self.state.lock();
+            state.follow_settings(&settings, now.mono_ms());
+            let state = state.cluster().ok()?;
+            let view = state.view(at, moment, now.wall_ms(), &ports);
+            ClusterView { is_ok: state.service(at).is_ok(needs_full_coverage), ..view }
+        };
         for node in &mut view.nodes {
-            if let NodeAddress::SameHost { port, ip, host_name } = &mut node.address
-                && let Some(number) = ports.iter().position(|other| other == port)
-            {
-                AnnouncedName { ip: *ip, host_name: *host_name } = announced(&self.node(number).settings.current());
+            // The state is not held any more: whoever holds both holds the nodes first.
+            if let NodeAddress::SameHost { port, ip, host_name } = &mut node.address {
+                AnnouncedName { ip: *ip, host_name: *host_name } = self.announced(*port);
             }
         }
         Some(view)
