@@ -96,6 +96,7 @@ fn one_point_is_tried_by_its_name() {
 }
 
 /// Releases a lock that it may not hold any more.
+#[cfg(feature = "lua")]
 fn work_under_a_lock(instance: &TestInstance, is_checked: bool) -> Result<()> {
     let mut worker = App::of(instance);
     worker.call(&["CLIENT", "SETNAME", "worker"])?;

@@ -1,7 +1,7 @@
 //! Programs of Redis at the nodes of simulated topologies: redis-benchmark, redis-cli, Sentinels, a replica.
 
-use std::io::{ErrorKind, Write};
-use std::net::SocketAddr;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -46,16 +46,26 @@ impl Nodes {
         Client::connect(self.addr(number))
     }
 
+    /// Returns a field of INFO; empty if the node closes the connection, as it does when its role changes.
+    fn info(&self, number: usize, field: &str) -> String {
+        let mut text = String::new();
+        if let Ok(mut stream) = TcpStream::connect(self.addr(number)) {
+            let asked = stream.write_all(b"INFO\r\nQUIT\r\n").and_then(|()| stream.read_to_string(&mut text));
+            let _ = asked; // what has come until then is read
+        }
+        let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value.unwrap_or_default().trim().to_owned()
+    }
+
     fn has_role(&self, number: usize, role: &str) -> bool {
-        self.client(number).info("role") == role
+        self.info(number, "role") == role
     }
 
     /// Returns whether a node is a replica of another one, with its data.
     fn follows(&self, number: usize, primary: usize) -> bool {
-        let mut client = self.client(number);
-        client.info("role") == "slave"
-            && client.info("master_port") == self.ports[primary].to_string()
-            && client.info("master_link_status") == "up"
+        self.has_role(number, "slave")
+            && self.info(number, "master_port") == self.ports[primary].to_string()
+            && self.info(number, "master_link_status") == "up"
     }
 }
 

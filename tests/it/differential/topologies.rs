@@ -81,6 +81,7 @@ pub(super) fn tell_sentinels(name: &str, text: &str) {
 }
 
 /// Plays a text as [`tell`] does, on nodes of no cluster yet and a server that is no node, which tools of Redis make clusters of.
+#[cfg_attr(not(feature = "lua"), allow(dead_code, reason = "its stories need scripts"))]
 #[track_caller]
 pub(super) fn tell_tools(name: &str, text: &str) {
     if tools::is_there("redis-cli") {

@@ -15,6 +15,7 @@ const ABOUT_NODES: [&str; 7] =
     ["M: ", "S: ", "127.0.0.1:", ">>> Node ", "[WARNING] Node ", "Migrating ", "ERR setting node-timeout for "];
 
 /// Returns whether a tool is installed.
+#[cfg_attr(not(feature = "lua"), allow(dead_code, reason = "its stories need scripts"))]
 pub(super) fn is_there(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").stdout(Stdio::null()).status();
     match found {
