@@ -12,7 +12,7 @@ use crate::net::inspect::CommandError;
 use crate::net::server::Server;
 use crate::net::tenancy::AcceptsFor;
 use crate::net::topologies::{Deployment, Owner, make};
-use crate::topology::sentinel::SentinelPlan;
+use crate::topology::sentinel::{SENTINELS_MAX, SentinelPlan};
 use crate::topology::slot_of;
 
 /// The node timeout of such a cluster, in milliseconds: Redis' default.
@@ -57,8 +57,11 @@ impl Server {
     /// All of them listen on free ports.
     ///
     /// # Errors
-    /// If the server is not in test mode, there would be no sentinel or more than a thousand nodes, or no port is free.
+    /// If the server is not in test mode, there would be no sentinel, more than a hundred, or more than a thousand nodes, or no port is free.
     pub fn sentinel(&self, replicas: usize, sentinels: usize) -> Result<TestTopology, CommandError> {
+        if sentinels > SENTINELS_MAX {
+            return Err(Error::other(format!("a topology has at most {SENTINELS_MAX} sentinels")).into());
+        }
         let count = if sentinels == 0 { 0 } else { replicas.saturating_add(sentinels).saturating_add(1) };
         let quorum = sentinels as u64 / 2 + 1;
         let plan = SentinelPlan { replicas, sentinels, quorum, ..SentinelPlan::default() };

@@ -600,7 +600,9 @@ fn a_program_makes_sentinels_of_its_embedded_server() {
     topology.failover_losing(if successor.number == 1 { 2 } else { 1 }, 0).expect("it is up");
     assert_ne!(asked(), shown(&successor));
     assert!(topology.migrate(0..=1, 2).is_err());
-    assert!(server.server().sentinel(2, 0).is_err());
+    assert!(server.server().sentinel(2, 0).is_err() && server.server().sentinel(2, 101).is_err());
+    let many = server.client().call("TEST.SENTINEL CREATE s SENTINELS 101");
+    assert_eq!(many, "-ERR a topology has at most 100 sentinels");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::store::View;
 use crate::topology::SLOT_COUNT;
 use crate::topology::Slot;
 use crate::topology::cluster::NodeNumber;
-use crate::topology::sentinel::SentinelPlan;
+use crate::topology::sentinel::{SENTINELS_MAX, SentinelPlan};
 
 /// The largest number of nodes of a topology.
 const NODES_MAX: usize = 1000;
@@ -214,6 +214,9 @@ fn create_sentinels(call: &mut Call<'_>) -> Result<()> {
     check_count(plan.replicas.saturating_add(plan.sentinels).saturating_add(1))?;
     if plan.sentinels == 0 || plan.quorum == 0 || plan.down_after_ms == 0 || plan.failover_timeout_ms == 0 {
         return Err(Error::other("SENTINELS, QUORUM, DOWN-AFTER and FAILOVER-TIMEOUT must be positive"));
+    }
+    if plan.sentinels > SENTINELS_MAX {
+        return Err(Error::other(format!("a topology has at most {SENTINELS_MAX} sentinels")));
     }
     check_access(&access)?;
     let kind = TopologyKind::Sentinels(plan);

@@ -47,6 +47,9 @@ use place::Place;
 use process::SentinelProcess;
 use world::SentinelWorld;
 
+/// Maximum number of sentinels: what they tell each other grows with its third power, and a test waits for it.
+pub(crate) const SENTINELS_MAX: usize = 100;
+
 /// Size and settings of a topology with sentinels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SentinelPlan {
