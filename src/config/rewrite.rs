@@ -123,6 +123,7 @@ fn lines(setting: &Setting, config: &Config) -> Vec<(Vec<u8>, bool)> {
             let limits = words.chunks(4).zip(defaults.chunks(4));
             limits.map(|(limit, default)| (line(&output_limit(limit)), limit != default)).collect()
         }
+        Kind::Choice(_) => vec![(line(&or_quotes(&value)), differs)],
         _ => vec![(line(&value), differs)],
     }
 }

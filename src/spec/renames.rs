@@ -41,6 +41,7 @@ impl Renames {
             return if is_absent { Ok(()) } else { Err("No such command in rename-command".into()) };
         };
         self.names.insert(from.to_ascii_lowercase(), None);
+        self.answer_as(self.profile);
         if !to.is_empty() {
             if Names::new(commands, self).find(to).is_some() {
                 return Err("Target command name already exists".into());
