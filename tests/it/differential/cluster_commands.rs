@@ -343,7 +343,6 @@ const ANNOUNCED: &str = r##"
     ~ p0: CLUSTER NODES
     ~ r0: CLUSTER NODES
     p0: CLUSTER SLOTS
-    p0: CLUSTER SHARDS
     p0: CONFIG GET port
     p0: GET c
     p0: CONFIG SET cluster-preferred-endpoint-type hostname
