@@ -42,7 +42,7 @@ pub fn explore<R: ScenarioOutcome>(scenario: impl Fn(&TestInstance) -> R + Send 
 /// The kinds `lost-reply`, `not-executed`, `cut-all`, `late`, `expired` and `noscript` are those that a correct client can
 /// always survive; `evicted`, `failover`, `readonly`, `oom`, `loading` and `busy` are tried if they are asked for.
 ///
-/// ```
+/// ```no_run
 /// # fn work(_: &str) {}
 /// keylatch::Explore::new().kinds(["lost-reply", "evicted"]).run(|instance| {
 ///     work(&instance.url()); // your own code, which is tested
