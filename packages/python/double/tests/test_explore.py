@@ -16,15 +16,18 @@ import redis
 import redis.asyncio
 from keylatch import ExploreError, Report, Server, explore
 from redis.backoff import NoBackoff
+from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
+# What keeps a client from sending anything of itself when it connects.
+SILENT = {"driver_info": None, "maint_notifications_config": MaintNotificationsConfig(enabled=False)}
 ERRORS = ["readonly", "oom", "loading", "busy"]
 BROKEN = "ConnectionError: Connection closed by server."
 
 
 def connect(keylatch, **options):
     """Returns a client that does not try again of itself, and sends nothing of itself."""
-    return redis.Redis.from_url(keylatch.url, driver_info=None, decode_responses=True, **options)
+    return redis.Redis.from_url(keylatch.url, **SILENT, decode_responses=True, **options)
 
 
 def found(scenario, **options):

@@ -98,11 +98,14 @@ UNUSED_CONTROLLER = """
 EXPLORED = """
     import pytest, redis
     from redis.backoff import NoBackoff
+    from redis.maint_notifications import MaintNotificationsConfig
     from redis.retry import Retry
+
+    SILENT = {"driver_info": None, "maint_notifications_config": MaintNotificationsConfig(enabled=False)}
 
     @pytest.fixture
     def client(keylatch_url):
-        with redis.Redis.from_url(keylatch_url, retry=Retry(NoBackoff(), 1), driver_info=None) as client:
+        with redis.Redis.from_url(keylatch_url, retry=Retry(NoBackoff(), 1), **SILENT) as client:
             client.ping()
             yield client
 
@@ -132,9 +135,12 @@ EXPLORED_FAILURES = [
 
 EXPLORED_ASYNC = """
     import pytest, redis.asyncio
+    from redis.maint_notifications import MaintNotificationsConfig
+
+    SILENT = {"driver_info": None, "maint_notifications_config": MaintNotificationsConfig(enabled=False)}
 
     async def count(keylatch):
-        async with redis.asyncio.Redis.from_url(keylatch.url, driver_info=None) as client:
+        async with redis.asyncio.Redis.from_url(keylatch.url, **SILENT) as client:
             await client.incr("n")
 
     @pytest.mark.keylatch_explore(kinds=["late", "busy"])
@@ -149,6 +155,9 @@ EXPLORED_ASYNC = """
 
 EXPLORED_WRONGLY = """
     import pytest, redis
+    from redis.maint_notifications import MaintNotificationsConfig
+
+    SILENT = {"driver_info": None, "maint_notifications_config": MaintNotificationsConfig(enabled=False)}
 
     @pytest.mark.keylatch_explore
     def test_without_the_fixture():
@@ -172,7 +181,7 @@ EXPLORED_WRONGLY = """
     @pytest.mark.keylatch_explore(kinds=["late"])
     def test_that_is_another_each_time(keylatch):
         runs.append(1)
-        redis.Redis.from_url(keylatch.url, driver_info=None).get("a" if len(runs) < 3 else "b")
+        redis.Redis.from_url(keylatch.url, **SILENT).get("a" if len(runs) < 3 else "b")
 """
 
 
