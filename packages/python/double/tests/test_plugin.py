@@ -244,6 +244,8 @@ def test_each_point_at_which_a_test_fails_is_a_report(pytester, workers, monkeyp
 
 def test_the_command_of_a_report_runs_its_point_again(pytester, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
+    for name in ["CI", "BUILD_NUMBER"]:
+        monkeypatch.delenv(name, raising=False)  # with one of them pytest shows a report twice
     pytester.makepyfile(EXPLORED)
     found = pytester.runpytest_subprocess().stdout.str()
     commands = re.findall(r"^pytest (.*)", found, re.MULTILINE)
