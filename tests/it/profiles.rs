@@ -58,10 +58,6 @@ reports! {
     azure_managed_redis_has_one_database: "https://github.com/onyx-dot-app/onyx/pull/14200", "azure-managed-redis",
         [["SELECT", "1"]],
         "ERR DB index is out of range";
-    azure_managed_redis_has_slots: "https://github.com/BerriAI/litellm/issues/30065", "azure-managed-redis",
-        [["EVAL", "return 1", "2", "{team:1}:max", "{team:2}:max"]],
-        "CROSSSLOT Keys in request don't hash to the same slot (context='', command='eval', original-slot='966', \
-         wrong-slot='13221', first-key='{team:1}:max', violating-key='{team:2}:max')";
     elasticache_does_not_show_settings: "https://github.com/mozilla/sccache/issues/598", "elasticache",
         [["CONFIG", "GET", "maxmemory"]],
         "ERR unknown command 'CONFIG', with args beginning with: 'GET' 'maxmemory' ";
@@ -77,13 +73,6 @@ reports! {
     serverless_has_no_latency: "https://github.com/oliver006/redis_exporter/issues/1054", "elasticache-serverless",
         [["LATENCY", "LATEST"]],
         "ERR unknown command 'latency', with args beginning with: LATEST";
-    serverless_wants_keys_of_scripts: "https://github.com/django/channels_redis/issues/379", "elasticache-serverless",
-        [["EVAL", "return 'Hello World'", "0"]],
-        "ERR Lua scripts without any input keys are not supported.";
-    serverless_takes_no_scripts_in_transactions: "https://github.com/taskforcesh/bullmq/issues/2787",
-        "elasticache-serverless",
-        [["MULTI"], ["HMSET", "{bullMQ}:1", "a", "1"], ["EVAL", "return 1", "1", "{bullMQ}:1"]],
-        "ERR command not supported inside transaction";
     serverless_has_slots: "https://github.com/langfuse/langfuse/issues/5906", "elasticache-serverless",
         [["MSET", "bull:a:wait", "1", "bull:b:wait", "2"]],
         "CROSSSLOT Keys in request don't hash to the same slot";
@@ -92,9 +81,6 @@ reports! {
         "elasticache-serverless",
         [["SELECT", "1"]],
         "ERR SELECT is not allowed in cluster mode";
-    memorydb_has_slots: "https://github.com/taskforcesh/bullmq/issues/2216", "memorydb",
-        [["EVAL", "return 1", "2", "bull:q:wait", "bull:q:paused"]],
-        "CROSSSLOT Keys in request don't hash to the same slot";
     memorystore_does_not_show_settings: "https://github.com/spring-projects/spring-data-redis/issues/3151", "memorystore",
         [["CONFIG", "GET", "notify-keyspace-events"]],
         "ERR unknown command 'CONFIG', with args beginning with: 'GET' 'notify-keyspace-events' ";
@@ -106,6 +92,20 @@ reports! {
 
 #[cfg(feature = "lua")]
 reports! {
+    azure_managed_redis_has_slots: "https://github.com/BerriAI/litellm/issues/30065", "azure-managed-redis",
+        [["EVAL", "return 1", "2", "{team:1}:max", "{team:2}:max"]],
+        "CROSSSLOT Keys in request don't hash to the same slot (context='', command='eval', original-slot='966', \
+         wrong-slot='13221', first-key='{team:1}:max', violating-key='{team:2}:max')";
+    serverless_wants_keys_of_scripts: "https://github.com/django/channels_redis/issues/379", "elasticache-serverless",
+        [["EVAL", "return 'Hello World'", "0"]],
+        "ERR Lua scripts without any input keys are not supported.";
+    serverless_takes_no_scripts_in_transactions: "https://github.com/taskforcesh/bullmq/issues/2787",
+        "elasticache-serverless",
+        [["MULTI"], ["HMSET", "{bullMQ}:1", "a", "1"], ["EVAL", "return 1", "1", "{bullMQ}:1"]],
+        "ERR command not supported inside transaction";
+    memorydb_has_slots: "https://github.com/taskforcesh/bullmq/issues/2216", "memorydb",
+        [["EVAL", "return 1", "2", "bull:q:wait", "bull:q:paused"]],
+        "CROSSSLOT Keys in request don't hash to the same slot";
     dragonfly_wants_all_keys_of_scripts: "https://github.com/taskforcesh/bullmq/issues/3760", "dragonfly",
         [["EVAL", "return redis.call('EXISTS', ARGV[1])", "1", "k", "q:id"]],
         "ERR script tried accessing undeclared key, key: q:id script: b4c540be00bba23b050d55b674a3b021b3eb8ba8, on @user_script:1.";
