@@ -25,7 +25,7 @@ Clients that have asked for notices of maintenance (CLIENT MAINT_NOTIFICATIONS, 
 are told to go to HOST:PORT. The server ends when they have gone, or when the time is over. It takes its data
 along: let a replica take over (FAILOVER, then drain), or copy the keys, before.
 
-Exit status: 0 when the server has ended, 1 when it refuses, 2 when it cannot be reached.";
+Exit status: 0 when the server has shut down, 1 when it returns an error, 2 when there is no connection.";
 
 /// The arguments, as parsed by clap.
 #[derive(Debug, Parser)]
