@@ -68,7 +68,7 @@ impl BatchRun<'_> {
                 }
             }
             Err(Obstacle::Paused) => {
-                client.caller.called = command;
+                (client.caller.called, client.session.was_struck) = (command, was_struck);
                 Next::Retry
             }
             Err(Obstacle::Injected(kind)) => match command {
