@@ -56,7 +56,16 @@ class Waiter(threading.Thread):
         self.fence = self.client.execute_command('LOCK.ACQUIRE', *self.request)
 
 
-def scene(later=lambda seconds: None):
+def next_millisecond(_seconds):
+    """Returns when the server's clock shows another millisecond: ages and waits of locks are whole milliseconds."""
+    server = redis.Redis(HOST, int(PORT))
+    milliseconds = lambda: server.time()[1] // 1000
+    before = milliseconds()
+    while milliseconds() == before:
+        pass
+
+
+def scene(later=next_millisecond):
     """Returns clients that hold locks of every kind, and wait for them; `later` lets time pass in between."""
     here = [client(name) for name in ('worker-1', 'worker-2', 'worker-3')]
     here.append(redis.Redis(HOST, int(PORT)))
@@ -65,6 +74,7 @@ def scene(later=lambda seconds: None):
     here.append(Waiter('worker-4', 'lock:invoices', 'PX', 600_000))
     later(7)
     here[0].execute_command('LOCK.RELEASE', 'lock:invoices', 'secret-0')
+    later(0)
     acquire(here[0], 'lock:report', 'secret-1', 'PX', 600_000, 'META', 'nightly report', 'NOTIFY')
     for number in range(3):
         acquire(here[number], 'lock:catalogue', f'secret-r{number}', 'SHARED', 'PX', 600_000, 'META', f'import {number}')
