@@ -75,8 +75,15 @@ impl<T> Overflow<T> {
     }
 
     /// Removes the last item of a list, and with the only item the list.
+    #[inline] // most buckets have no list
     pub(super) fn pop(list: &mut Option<Self>) -> Option<(u8, T)> {
         let old = list.take()?;
+        Some(Self::pop_last(old, list))
+    }
+
+    /// Removes the last item of a list; puts back the list that is left, if any.
+    #[cold]
+    fn pop_last(old: Self, left: &mut Option<Self>) -> (u8, T) {
         let last = old.count() - 1;
         // SAFETY: `last` is within the list. The item is moved out, and the list is then shortened by it or, if it was
         // the only one, freed without the item.
@@ -84,9 +91,9 @@ impl<T> Overflow<T> {
             let popped = (old.tag_at(last).read(), old.first().add(last).read());
             match last {
                 0 => ManuallyDrop::new(old).free(),
-                _ => *list = Some(Self::resized(Some(old), last)),
+                _ => *left = Some(Self::resized(Some(old), last)),
             }
-            Some(popped)
+            popped
         }
     }
 
