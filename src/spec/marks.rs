@@ -55,3 +55,5 @@ pub(crate) const OF_SENTINEL: Marks = 1 << 19;
 pub(crate) const ONLY_VALKEY: Marks = 1 << 24;
 /// Reads or changes settings, among which the profile is.
 pub(crate) const CONFIGURES: Marks = 1 << 23;
+/// Names an option that it does not know in its error.
+pub(crate) const NAMES_OPTIONS: Marks = 1 << 25;

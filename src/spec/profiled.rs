@@ -49,16 +49,17 @@ impl CommandSpec {
         is_of_version && profile.refuses(&self.name)
     }
 
-    /// Returns whether a request has a keyword that the command lacks under the profile of this spec.
-    pub(crate) fn has_newer_word(&self, request: Request<'_>) -> bool {
-        let Some(full) = self.full else { return false };
+    /// Returns the first keyword of a request that the command lacks under the profile of this spec.
+    pub(crate) fn newer_word<'r>(&self, request: Request<'r>) -> Option<&'r [u8]> {
+        let full = self.full?;
         let mut removed = Vec::new();
         collect_tokens(full.args, &mut removed);
         let mut known = Vec::new();
         collect_tokens(self.command.args, &mut known);
         removed.retain(|word| !known.contains(word));
         let words: Vec<&[u8]> = request.skip(self.name_args.min(request.len())).args().collect();
-        options_of(full.args, &words).iter().any(|word| removed.iter().any(|token| is_same(word, token)))
+        let mut options = options_of(full.args, &words).into_iter();
+        options.find(|word| removed.iter().any(|token| is_same(word, token)))
     }
 }
 
@@ -114,6 +115,9 @@ fn options_of<'w>(args: &[Arg], words: &[&'w [u8]]) -> Vec<&'w [u8]> {
         if zone > 0 {
             at = read_zone(&args[..zone], words, at, &mut found);
             args = &args[zone..];
+        } else if words.get(at).is_some_and(|word| width(first, word).is_some()) {
+            at = read_zone(&args[..1], words, at, &mut found);
+            args = &args[1..];
         } else if first.multiple {
             // The number of values is not known here: all that follows may be options.
             let start = words.len().min(at + least_args(first) as usize);
@@ -190,9 +194,24 @@ mod tests {
         block("data", PAIR).multiple(),
     ];
 
+    const FILTERS: &[Arg] = &[string("user").token("USER").optional(), integer("age").token("MAXAGE").optional()];
+    const FILTER: &[Arg] = &[one_of("filter", &[string("address"), one_of("new", FILTERS).multiple()])];
+
     fn options(words: &str) -> Vec<String> {
         let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
         options_of(ARGS, &words).into_iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    }
+
+    #[test]
+    fn keywords_count_where_one_is_needed() {
+        let options = |words: &[&'static str]| {
+            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            options_of(FILTER, &words).len()
+        };
+        assert_eq!(
+            (options(&["USER", "maxage"]), options(&["USER", "a", "MAXAGE", "3"]), options(&["a:1"])),
+            (1, 2, 0)
+        );
     }
 
     #[test]

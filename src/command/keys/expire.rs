@@ -10,6 +10,7 @@ use crate::command::ttl::{self, PERSIST, Time, Unit};
 use crate::dispatch::{Args, Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::{Request, parse_int};
+use crate::spec::marks::NAMES_OPTIONS;
 use crate::spec::{
     ACCESS, Arg, Effect, FAST, Group, KeyFlags, READ, RO, RW, UPDATE, WRITE, integer, key, one_of, unix_time,
 };
@@ -32,11 +33,13 @@ const MATCH: Arg =
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("EXPIRE", expire, WRITE | FAST, Group::Generic)
         .effect(Effect::Deadlines)
+        .marks(NAMES_OPTIONS)
         .args(&[CHANGED_KEY, integer("seconds"), CONDITION, MATCH])
         .key_use(expire_key_use)
         .docs("1.0.0", "O(1)", "Makes a key expire after a number of seconds."),
     Command::new("EXPIREAT", expireat, WRITE | FAST, Group::Generic)
         .effect(Effect::Deadlines)
+        .marks(NAMES_OPTIONS)
         .args(&[CHANGED_KEY, unix_time("unix-time-seconds"), CONDITION, MATCH])
         .key_use(expire_key_use)
         .docs("1.2.0", "O(1)", "Makes a key expire at a Unix time in seconds."),
@@ -48,11 +51,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("2.2.0", "O(1)", "Removes the expiration of a key."),
     Command::new("PEXPIRE", pexpire, WRITE | FAST, Group::Generic)
         .effect(Effect::Deadlines)
+        .marks(NAMES_OPTIONS)
         .args(&[CHANGED_KEY, integer("milliseconds"), CONDITION, MATCH])
         .key_use(expire_key_use)
         .docs("2.6.0", "O(1)", "Makes a key expire after a number of milliseconds."),
     Command::new("PEXPIREAT", pexpireat, WRITE | FAST, Group::Generic)
         .effect(Effect::Deadlines)
+        .marks(NAMES_OPTIONS)
         .args(&[CHANGED_KEY, unix_time("unix-time-milliseconds"), CONDITION, MATCH])
         .key_use(expire_key_use)
         .docs("2.6.0", "O(1)", "Makes a key expire at a Unix time in milliseconds."),
