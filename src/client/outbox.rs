@@ -12,12 +12,15 @@
 //! [`ClientInfo::push`]: crate::client::info::ClientInfo::push
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
+use tokio::time::{Sleep, sleep};
 
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, list_len};
 use crate::resp::{Output, Protocol, Reply};
@@ -56,6 +59,8 @@ struct Inner {
     list: ReportedMemory,
     /// The bytes of all frames.
     len: usize,
+    /// Frames that are held back for a while.
+    late: Option<Box<LateFrames>>,
     protocol: Protocol,
     waker: Option<Waker>,
     /// Signals that wake the task.
@@ -106,21 +111,76 @@ impl Outbox {
     /// Queues a frame in the client's protocol. Returns false when more than `limit` bytes would be queued: all frames
     /// are then dropped and the connection is closed. A closing connection accepts no frames.
     pub fn push(&self, push_frame: &mut PushFrame<'_>, limit: u64) -> bool {
+        self.push_part(push_frame, limit, usize::MAX)
+    }
+
+    /// Queues a frame like [`Outbox::push`], or what a rule leaves of it, which is asked with the frame in RESP3. A message that
+    /// is lost on its way counts as queued.
+    #[cold]
+    pub(super) fn push_by_rule(
+        &self,
+        push_frame: &mut PushFrame<'_>,
+        limit: u64,
+        rule: impl FnOnce(&[u8]) -> Delivery,
+    ) -> bool {
+        let encoded = push_frame.in_protocol(Protocol::Resp3, &self.memory_account);
+        match rule(&encoded) {
+            Delivery::Whole => self.push(push_frame, limit),
+            Delivery::Late(delay) => self.push_late(push_frame, limit, delay),
+            Delivery::Lost => true,
+            Delivery::CutAfter(0) => {
+                self.signal(END);
+                true
+            }
+            Delivery::CutAfter(len) => {
+                let is_queued = self.push_part(push_frame, limit, len);
+                self.signal(END);
+                is_queued
+            }
+        }
+    }
+
+    /// Queues the first bytes of a frame like [`Outbox::push`].
+    fn push_part(&self, push_frame: &mut PushFrame<'_>, limit: u64, len: usize) -> bool {
         let mut inner = self.inner.lock();
-        if self.is_ending() {
-            return false;
-        }
-        let frame = push_frame.in_protocol(inner.protocol, &self.memory_account);
-        if (inner.len + frame.len()) as u64 > limit {
-            inner.clear();
-            self.raise(&mut inner, OVERFLOW);
-            return false;
-        }
+        let Some(mut frame) = self.admit(&mut inner, push_frame, limit) else { return false };
+        frame.truncate(len);
         inner.len += frame.len();
+        if let Some(late) = &mut inner.late {
+            late.frames.push_back((Duration::ZERO, frame));
+            return true;
+        }
         inner.frames.push_back(frame);
         inner.count_list();
         self.raise(&mut inner, PUSHED);
         true
+    }
+
+    /// Queues a frame like [`Outbox::push`] that is sent so much later, and so are those behind it.
+    fn push_late(&self, push_frame: &mut PushFrame<'_>, limit: u64, delay: Duration) -> bool {
+        let mut inner = self.inner.lock();
+        let Some(frame) = self.admit(&mut inner, push_frame, limit) else { return false };
+        inner.len += frame.len();
+        inner.late.get_or_insert_default().frames.push_back((delay, frame));
+        // The client's task waits for the delay.
+        if let Some(waker) = &inner.waker {
+            waker.wake_by_ref();
+        }
+        true
+    }
+
+    /// Returns a frame in the client's protocol, if the connection accepts it.
+    fn admit(&self, inner: &mut Inner, push_frame: &mut PushFrame<'_>, limit: u64) -> Option<Bytes> {
+        if self.is_ending() {
+            return None;
+        }
+        let frame = push_frame.in_protocol(inner.protocol, &self.memory_account);
+        if (inner.len + frame.len()) as u64 > limit {
+            inner.clear();
+            self.raise(inner, OVERFLOW);
+            return None;
+        }
+        Some(frame)
     }
 
     /// Moves frames to the client's output, oldest first, until about `limit` bytes are moved or none remains.
@@ -138,12 +198,13 @@ impl Outbox {
     /// Returns the number of queued frames and their bytes.
     pub fn waiting(&self) -> (usize, usize) {
         let inner = self.inner.lock();
-        (inner.frames.len(), inner.len)
+        (inner.frames.len() + inner.late.as_ref().map_or(0, |late| late.frames.len()), inner.len)
     }
 
     /// Waits for any of the signals.
     pub fn poll(&self, cx: &Context<'_>, awaited: OutboxSignals) -> Poll<()> {
         let mut inner = self.inner.lock();
+        self.release_late(&mut inner, cx);
         // Checked under the lock: a later signal finds the waker.
         if self.signals() & awaited != 0 {
             return Poll::Ready(());
@@ -155,6 +216,19 @@ impl Outbox {
         Poll::Pending
     }
 
+    /// Queues the frames whose delay is over, and waits for the delay of the next one.
+    fn release_late(&self, inner: &mut Inner, cx: &Context<'_>) {
+        let Inner { late: Some(late), frames, .. } = inner else { return };
+        late.release(frames, cx);
+        if late.frames.is_empty() {
+            inner.late = None;
+        }
+        if !inner.frames.is_empty() {
+            inner.count_list();
+            self.raise(inner, PUSHED);
+        }
+    }
+
     fn take(&self, inner: &mut Inner, out: &mut Output, limit: usize) {
         let enough = out.len().saturating_add(limit);
         while out.len() < enough
@@ -164,7 +238,8 @@ impl Outbox {
             out.push_shared(frame);
         }
         if inner.frames.is_empty() {
-            inner.clear();
+            inner.frames = VecDeque::new();
+            inner.count_list();
             self.signals.fetch_and(!PUSHED, Ordering::AcqRel);
         }
     }
@@ -185,13 +260,51 @@ impl Inner {
     const COUNTED_MIN: usize = 4096;
 
     fn clear(&mut self) {
-        (self.frames, self.len) = (VecDeque::new(), 0);
+        (self.frames, self.late, self.len) = (VecDeque::new(), None, 0);
         self.count_list();
     }
 
     fn count_list(&mut self) {
         let len = list_len::<Bytes>(self.frames.capacity());
         self.list.set(if len < Self::COUNTED_MIN { 0 } else { len });
+    }
+}
+
+/// The fate of a message on its way to a client.
+pub(crate) enum Delivery {
+    /// It arrives.
+    Whole,
+    /// It arrives so much later, as does what is pushed behind it.
+    Late(Duration),
+    /// It is lost, and the connection stays.
+    Lost,
+    /// The connection is cut after so many of its bytes.
+    CutAfter(usize),
+}
+
+/// Function that decides on messages by their encoding in RESP3 and the receiver's name.
+pub(crate) type PushRule = Arc<dyn Fn(&[u8], &str) -> Delivery + Send + Sync>;
+
+/// Frames that are sent later, each by its delay after the one before it.
+#[derive(Default)]
+struct LateFrames {
+    frames: VecDeque<(Duration, Bytes)>,
+    /// The delay of the first one, once the client's task waits for it.
+    delay: Option<Pin<Box<Sleep>>>,
+}
+
+impl LateFrames {
+    /// Moves the frames whose delay is over to those that are sent.
+    fn release(&mut self, sent: &mut VecDeque<Bytes>, cx: &Context<'_>) {
+        let mut cx = Context::from_waker(cx.waker());
+        while let Some((time, _)) = self.frames.front() {
+            let delay = self.delay.get_or_insert_with(|| Box::pin(sleep(*time)));
+            if !time.is_zero() && delay.as_mut().poll(&mut cx).is_pending() {
+                return;
+            }
+            self.delay = None;
+            sent.extend(self.frames.pop_front().map(|(_, frame)| frame));
+        }
     }
 }
 

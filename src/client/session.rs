@@ -212,6 +212,16 @@ impl Client {
         None
     }
 
+    /// Delays the reply to the present request.
+    pub(crate) fn delay_reply(&mut self, time: Duration) {
+        self.session.tampering = Some(Box::new(FaultKind::Delay(time)));
+    }
+
+    /// Closes the connection instead of replying to the present request.
+    pub(crate) fn lose_reply(&mut self) {
+        self.session.tampering = Some(Box::new(FaultKind::LoseReply));
+    }
+
     /// Closes the connection once its present output has been written; nothing comes after that.
     pub(crate) fn cut_off(&mut self) {
         self.caller.closing = true;

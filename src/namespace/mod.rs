@@ -34,6 +34,7 @@ use std::time::Duration;
 use crate::acl::{Access, Acl};
 use crate::client::engine::Engine;
 use crate::client::info::ClientInfo;
+use crate::client::outbox::{Delivery, PushRule};
 use crate::client::registry::Clients;
 use crate::client::replica::Replicas;
 use crate::config::{Config, Settings};
@@ -46,7 +47,7 @@ use crate::namespace::member::{Member, Topologies};
 use crate::namespace::pending_shutdown::PendingShutdown;
 use crate::namespace::private::PrivateNamespaces;
 use crate::namespace::push::Push;
-use crate::namespace::restrictions::{IN_CLUSTER, IN_TEST_MODE, IS_PRIVATE, ON_ENGINE, Restrictions};
+use crate::namespace::restrictions::{IS_PRIVATE, ON_ENGINE, Restrictions};
 use crate::namespace::role::Role;
 use crate::namespace::tenant::Tenant;
 use crate::namespace::upkeep::Upkeep;
@@ -57,7 +58,7 @@ use crate::persist::{Effects, Log, LogReader, Persistence, ReaderPurpose};
 use crate::spec::{CommandTable, Names};
 use crate::store::usage::UsageRule;
 use crate::store::{ChangeLog, Cx, EventSink, Eviction, GateGuard, MemoryAccount, NEVER, Origin, Store, Totals};
-use crate::test_mode::{Recorder, TestMode};
+use crate::test_mode::{CONTROL_CLIENT, FaultKind, Recorder, TestMode};
 use crate::time::clock::{Clock, Now};
 use crate::topology::NodeIdentity;
 
@@ -123,6 +124,30 @@ fn logs(config: &Config) -> (Arc<Log>, Option<Box<TestMode>>) {
     let recorder = || Arc::new(Recorder::new(log.clone()));
     let test_mode = config.test_mode.then(|| Box::new(TestMode::new(recorder())));
     (log, test_mode)
+}
+
+/// The reception of a new connection, which faults of test mode change.
+pub(crate) enum Reception {
+    /// It is served.
+    Served,
+    /// It is served so much later, and not answered before.
+    Late(Duration),
+    /// It is refused with this line.
+    Refused(Vec<u8>),
+    /// It is reset.
+    Reset,
+}
+
+/// Returns the rule by which faults change pushed messages.
+fn push_rule(test_mode: &TestMode) -> PushRule {
+    let faults = test_mode.faults.clone();
+    Arc::new(move |frame, name| match faults.lock().fault_of_push(frame, name) {
+        None => Delivery::Whole,
+        Some(FaultKind::Delay(time)) => Delivery::Late(time),
+        Some(FaultKind::Lose) => Delivery::Lost,
+        Some(FaultKind::Partial(len)) => Delivery::CutAfter(len),
+        Some(_) => Delivery::CutAfter(0),
+    })
 }
 
 /// Returns the sink of changes that no call logs.
@@ -285,13 +310,12 @@ impl Namespace {
         let (memory_account, config) = (Arc::<MemoryAccount>::default(), settings.current());
         let observed = Observed::new(threads, commands.count(), &memory_account);
         let lock_holders = LockHolders::new(memory_account.clone());
-        let clients = Arc::new(Clients::new(instance.admissions.clone(), memory_account.clone()));
+        let (log, test_mode) = logs(&config);
+        let push_rule = test_mode.as_deref().map(push_rule);
+        let clients = Arc::new(Clients::new(instance.admissions.clone(), memory_account.clone(), push_rule));
         let push = Push::new((&clients, &acl), &clock, &config, &observed.locks, &memory_account);
         let upkeep = Upkeep::new(acl.memory());
-        let restrictions = Restrictions::default();
-        restrictions.set(IN_TEST_MODE, config.test_mode);
-        restrictions.set(IN_CLUSTER, config.cluster_enabled);
-        let (log, test_mode) = logs(&config);
+        let restrictions = Restrictions::by(&config);
         let store = Store::new(
             (config.databases as usize, name.is_some()),
             threads,
@@ -440,6 +464,17 @@ impl Namespace {
             self.test_mode.as_ref().map_or(Some(Duration::ZERO), |test_mode| test_mode.faults.lock().link_delay());
         let own = self.member().map_or(Some(Duration::ZERO), Member::link_delay);
         Some(fault?.max(own?))
+    }
+
+    /// Returns how a new connection, or a client with this name that enters, is received.
+    pub(crate) fn reception(&self, client_name: &str) -> Reception {
+        let test_mode = self.test_mode.as_ref().filter(|_| client_name != CONTROL_CLIENT);
+        match test_mode.and_then(|test_mode| test_mode.faults.lock().fault_of_connection()) {
+            None => Reception::Served,
+            Some(FaultKind::Delay(time)) => Reception::Late(time),
+            Some(FaultKind::Error(line)) => Reception::Refused(line),
+            Some(_) => Reception::Reset,
+        }
     }
 
     /// Removes this private namespace, which has no clients, if none has entered since `served` was their number;

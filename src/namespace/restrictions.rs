@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::client::pause::Pause;
+use crate::config::Config;
 use crate::time::clock::Now;
 
 /// The settings ask for more replicas than there are.
@@ -52,6 +53,14 @@ pub struct Restrictions {
 }
 
 impl Restrictions {
+    /// Creates the restrictions that settings ask for as long as the server runs.
+    pub(super) fn by(config: &Config) -> Self {
+        let restrictions = Restrictions::default();
+        restrictions.set(IN_TEST_MODE, config.test_mode);
+        restrictions.set(IN_CLUSTER, config.cluster_enabled);
+        restrictions
+    }
+
     /// Returns the reasons in the state of the server for which commands are rejected, or may be: a set of
     /// [`LACKS_REPLICAS`], [`RESTARTING`], [`IN_TEST_MODE`], [`IS_PRIVATE`], [`LOADING_DATA`], [`FAILS_TO_SAVE`],
     /// [`IS_READ_ONLY`], [`IS_STALE`], [`LOADING_BESIDE`], [`ON_ENGINE`], [`IN_CLUSTER`], [`IN_TOPOLOGY`], [`IS_SENTINEL`],

@@ -25,7 +25,7 @@ use crate::config::{Config, SetError};
 use crate::dispatch::Handlers;
 use crate::durability::InitialLoad;
 use crate::error::Error;
-use crate::namespace::Namespace;
+use crate::namespace::{Namespace, Reception};
 use crate::net::buffers::BufferPool;
 use crate::net::connection::Connection;
 use crate::net::handshakes::Handshakes;
@@ -194,7 +194,7 @@ impl ServerShared {
             };
             self.namespace.instance.panics.pass(Site::Accept);
             match accepted {
-                Ok((stream, addr)) => self.hand_out_tcp(stream, addr, &namespace, tls.clone()),
+                Ok((stream, addr)) => self.receive(stream, addr, &namespace, tls.clone()),
                 Err(error) => pause_after(&error).await,
             }
         }
@@ -224,6 +224,31 @@ impl ServerShared {
                 Ok((stream, _)) => self.hand_out_unix(stream),
                 Err(error) => pause_after(&error).await,
             }
+        }
+    }
+
+    /// Receives a new connection.
+    fn receive(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        addr: SocketAddr,
+        namespace: &Arc<Namespace>,
+        tls: Option<Arc<Acceptor>>,
+    ) {
+        match namespace.reception("") {
+            Reception::Served => self.hand_out_tcp(stream, addr, namespace, tls),
+            Reception::Refused(line) => self.refuse(stream, Error::Injected(line)),
+            Reception::Late(time) => {
+                let (shared, namespace) = (self.clone(), namespace.clone());
+                self.tasks.spawn(async move {
+                    tokio::select! {
+                        () = shared.namespace.instance.stop.cancelled() => {}
+                        () = tokio::time::sleep(time) => shared.hand_out_tcp(stream, addr, &namespace, tls),
+                    }
+                });
+            }
+            // A connection that lingers for no time is reset.
+            Reception::Reset => _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO)),
         }
     }
 

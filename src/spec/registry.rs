@@ -281,6 +281,12 @@ impl CommandSpec {
         fixed.chain(search.into_iter().flat_map(move |search| search(request)))
     }
 
+    /// Returns true if there are requests with keys, of the command itself or of a subcommand.
+    pub(crate) fn may_have_keys(&self) -> bool {
+        let has_keys = |spec: &Self| spec.command.key_search.is_some() || spec.keys.iter().any(KeySpec::has_places);
+        self.with_subcommands().any(has_keys)
+    }
+
     /// Returns the positions of what decides on a request's slot in a cluster: its keys, and its channels of shards. A wrong
     /// number of keys means none, as in Redis, so that the error is the same everywhere.
     pub(crate) fn routed_by(&self, request: Request<'_>) -> impl Iterator<Item = usize> {

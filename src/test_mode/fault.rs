@@ -6,9 +6,9 @@ use std::time::Duration;
 ///
 /// A fault needs one effect: [`error`](Fault::error), [`delay`](Fault::delay), [`drop`](Fault::drop),
 /// [`drop_all`](Fault::drop_all), [`lose_reply`](Fault::lose_reply), [`partial`](Fault::partial),
-/// [`advance`](Fault::advance), [`expire`](Fault::expire), [`evict`](Fault::evict), [`no_script`](Fault::no_script) or
-/// [`fail_over`](Fault::fail_over); if several are given, the last one counts. All other methods limit the calls into which it
-/// is injected. Inside `EXEC` and scripts only the outer call is matched; calls that `MULTI` queues, with
+/// [`advance`](Fault::advance), [`expire`](Fault::expire), [`evict`](Fault::evict), [`no_script`](Fault::no_script),
+/// [`fail_over`](Fault::fail_over) or [`lose`](Fault::lose); if several are given, the last one counts. All other methods limit
+/// the calls into which it is injected. A fault that could never fire is refused. Inside `EXEC` and scripts only the outer call is matched; calls that `MULTI` queues, with
 /// [`queued`](Fault::queued).
 ///
 /// ```
@@ -67,6 +67,8 @@ pub(crate) enum FaultKind {
     NoScript,
     /// Forgets the last write, and closes all connections, before the call is executed.
     Failover,
+    /// Leaves a pushed message unsent; the connection stays.
+    Lose,
 }
 
 impl FaultKind {
@@ -84,6 +86,7 @@ impl FaultKind {
             FaultKind::Evict(_) => "EVICT",
             FaultKind::NoScript => "NOSCRIPT",
             FaultKind::Failover => "FAILOVER",
+            FaultKind::Lose => "LOSE",
         }
     }
 
@@ -104,9 +107,7 @@ impl FaultKind {
             FaultKind::Delay(time) | FaultKind::Advance(time) => time.as_millis().to_string().into_bytes(),
             FaultKind::Partial(bytes) => bytes.to_string().into_bytes(),
             FaultKind::Expire(key) | FaultKind::Evict(key) => key.clone(),
-            FaultKind::Drop | FaultKind::LoseReply | FaultKind::DropAll | FaultKind::NoScript | FaultKind::Failover => {
-                return self.name().into();
-            }
+            _ => return self.name().into(),
         };
         [self.name().as_bytes(), b" ", &value].concat()
     }
@@ -122,6 +123,14 @@ impl Fault {
     /// `LINK` stands for the link of a private instance to its primary, see TEST.INSTANCE. Its fault can have a
     /// [`delay`](Fault::delay), which is then measured by the instance's clock, or [`drop`](Fault::drop), and no
     /// limits.
+    ///
+    /// `CONNECT` stands for new TCP connections, or, in a private instance, for clients that enter it. Its fault can have
+    /// [`drop`](Fault::drop), [`delay`](Fault::delay) or [`error`](Fault::error).
+    ///
+    /// `PUSH` stands for messages that the server sends of itself, `PUSH|MESSAGE` for those of one kind, by the first
+    /// element of the message. Its fault can have [`drop`](Fault::drop), [`delay`](Fault::delay),
+    /// [`partial`](Fault::partial) or [`lose`](Fault::lose); [`key`](Fault::key) is then the channel, or the key that the message
+    /// is about, and [`client`](Fault::client) the receiver.
     pub fn on(command: impl AsRef<[u8]>) -> Self {
         Fault {
             command: command.as_ref().to_vec(),
@@ -204,6 +213,11 @@ impl Fault {
         self.with(FaultKind::Failover)
     }
 
+    /// Leaves a pushed message unsent; the connection stays.
+    pub fn lose(self) -> Self {
+        self.with(FaultKind::Lose)
+    }
+
     /// Matches calls that are queued in a transaction, too, at the time when they are queued.
     pub fn queued(self) -> Self {
         Fault { is_queued: true, ..self }
@@ -228,13 +242,6 @@ impl Fault {
     /// Sets the number of matching calls that pass before the first one into which the fault is injected.
     pub fn after(self, calls: u64) -> Self {
         Fault { after: calls, ..self }
-    }
-
-    /// Returns whether the fault is possible for a link: it delays or cuts the link, always.
-    pub(crate) fn is_for_link(&self) -> bool {
-        let is_limited = self.key.is_some() || self.client.is_some() || self.seed.is_some() || self.times.is_some();
-        let is_certain = self.after == 0 && self.prob == 1.0 && !is_limited && !self.is_queued;
-        is_certain && matches!(self.kind, None | Some(FaultKind::Delay(_) | FaultKind::Drop))
     }
 
     fn with(self, kind: FaultKind) -> Self {

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 pub(crate) use calls::{CallJournal, ReceivedCall};
 pub use fault::Fault;
 pub(crate) use fault::FaultKind;
-pub(crate) use faults::{ActiveFault, Faults, LINK};
+pub(crate) use faults::{ActiveFault, Faults, SharedFaults};
 pub(crate) use history::{NamespaceHistory, PreviousState, ScriptTexts};
 pub(crate) use recorder::Recorder;
 
@@ -25,7 +25,7 @@ pub(crate) const CONTROL_CLIENT: &str = "keylatch-control";
 
 /// State of test mode of one namespace.
 pub(crate) struct TestMode {
-    pub(crate) faults: Mutex<Faults>,
+    pub(crate) faults: SharedFaults,
     pub(crate) calls: Mutex<CallJournal>,
     /// Snapshots and the latest writes.
     pub(crate) history: Mutex<NamespaceHistory>,
@@ -36,6 +36,6 @@ pub(crate) struct TestMode {
 impl TestMode {
     /// Creates the state of a namespace whose changes this recorder records.
     pub(crate) fn new(recorder: Arc<Recorder>) -> Self {
-        TestMode { faults: Mutex::default(), calls: Mutex::default(), history: Mutex::default(), recorder }
+        TestMode { faults: SharedFaults::default(), calls: Mutex::default(), history: Mutex::default(), recorder }
     }
 }

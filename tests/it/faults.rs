@@ -130,7 +130,7 @@ fn the_first_fault_that_fires_wins_by_match_after_probability_and_count() {
     let (_server, mut control, mut client) = start();
     control.expect(&[
         ("TEST.FAULT ADD GET KEY user:* AFTER 2 COUNT 1 ERROR first", ":1"),
-        ("TEST.FAULT ADD * ERROR second PROB 0", ":2"),
+        ("TEST.FAULT ADD * ERROR second PROB 0.000000001 SEED 1", ":2"),
         ("TEST.FAULT ADD client|getname ERROR third", ":3"),
         ("TEST.FAULT ADD CLIENT ERROR fourth", ":4"),
     ]);

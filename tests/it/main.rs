@@ -20,6 +20,7 @@ mod command_bases;
 mod conditions;
 mod config;
 mod connection;
+mod connection_faults;
 #[cfg(feature = "binary")]
 mod copy;
 mod corpus;

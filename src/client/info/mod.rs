@@ -29,7 +29,7 @@ pub(crate) use session_state::{ChannelKind, Class, NoticeMode};
 use session_state::{ClientFlags, SessionState};
 use traffic::Traffic;
 
-use crate::client::outbox::{OVERFLOW, Outbox, PushFrame};
+use crate::client::outbox::{OVERFLOW, Outbox, PushFrame, PushRule};
 use crate::client::tracking::TrackingMode;
 use crate::config::{ClientMemory, Config, OutputLimit};
 use crate::resp::{Output, Protocol};
@@ -73,19 +73,20 @@ pub struct ClientInfo {
     locks: ClientLocks,
     /// The name of the user, see [`User::is`](crate::acl::User::is); set by the session when it is created.
     user: Mutex<Option<Arc<[u8]>>>,
+    /// What becomes of messages that are pushed to it, where that is not certain.
+    push_rule: Option<PushRule>,
 }
 
 impl ClientInfo {
     /// Creates the state of a client that has connected now. Its names and its outbox are counted as used memory;
     /// `all_memory` is the memory counted for all clients, and `tokens` are the tokens with which any client holds a
-    /// lock.
+    /// lock; `push_rule` is there in test mode.
     pub(super) fn new(
-        id: u64,
-        peer: Peer,
-        now: Now,
+        (id, peer, now): (u64, Peer, Now),
         memory_account: &Arc<MemoryAccount>,
         all_memory: Arc<AtomicUsize>,
         tokens: Arc<HeldTokens>,
+        push_rule: Option<PushRule>,
     ) -> Self {
         ClientInfo {
             id,
@@ -102,6 +103,7 @@ impl ClientInfo {
             written: AtomicU64::new(0),
             locks: ClientLocks::new(tokens),
             user: Mutex::default(),
+            push_rule,
         }
     }
 
@@ -140,8 +142,11 @@ impl ClientInfo {
     /// of its class is disconnected instead.
     pub fn push(&self, push_frame: &mut PushFrame<'_>, config: &Config, now: Now) -> bool {
         let limit = self.output_limit(config);
-        let hard = limit.hard().unwrap_or(WAITING_MAX);
-        let is_delivered = self.outbox.push(push_frame, hard.saturating_sub(self.buffers.output_buffer() as u64));
+        let hard = limit.hard().unwrap_or(WAITING_MAX).saturating_sub(self.buffers.output_buffer() as u64);
+        let is_delivered = match &self.push_rule {
+            None => self.outbox.push(push_frame, hard),
+            Some(rule) => self.outbox.push_by_rule(push_frame, hard, |frame| rule(frame, &self.names().name)),
+        };
         if limit.soft_bytes != 0 && is_delivered {
             self.record_soft_limit(limit, now);
         }

@@ -17,7 +17,7 @@ use tracing::{debug, info};
 
 use crate::client::backlog::Backlog;
 use crate::client::info::{Class, ClientInfo, HeldTokens, Peer};
-use crate::client::outbox::{END, EVICTED, NUDGE};
+use crate::client::outbox::{END, EVICTED, NUDGE, PushRule};
 use crate::client::registry::mirrored::MirroredWaiters;
 use crate::client::registry::queued::QueuedClients;
 use crate::client::registry::wait::Waits;
@@ -75,13 +75,19 @@ pub struct Clients {
     memory_account: Arc<MemoryAccount>,
     /// The pending replies of all clients.
     pub backlog: Backlog,
+    /// What becomes of pushed messages, where that is not certain.
+    push_rule: Option<PushRule>,
 }
 
 impl Clients {
     /// Creates an empty registry; the memory of outboxes is reported as used memory.
-    pub fn new(admissions: Arc<Admissions>, memory_account: Arc<MemoryAccount>) -> Self {
+    pub(crate) fn new(
+        admissions: Arc<Admissions>,
+        memory_account: Arc<MemoryAccount>,
+        push_rule: Option<PushRule>,
+    ) -> Self {
         let held_tokens = Arc::new(HeldTokens::new(memory_account.clone()));
-        Clients { admissions, held_tokens, memory_account, ..Clients::default() }
+        Clients { admissions, held_tokens, memory_account, push_rule, ..Clients::default() }
     }
 
     /// Adds a client, unless the process has `max` clients already.
@@ -138,7 +144,9 @@ impl Clients {
     }
 
     fn describe(&self, id: u64, peer: Peer, now: Now) -> Arc<ClientInfo> {
-        Arc::new(ClientInfo::new(id, peer, now, &self.memory_account, self.memory.clone(), self.held_tokens.clone()))
+        let (all_memory, tokens) = (self.memory.clone(), self.held_tokens.clone());
+        let push_rule = self.push_rule.clone();
+        Arc::new(ClientInfo::new((id, peer, now), &self.memory_account, all_memory, tokens, push_rule))
     }
 
     /// Closes every connection, and those admitted later.

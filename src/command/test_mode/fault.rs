@@ -16,7 +16,7 @@ use crate::namespace::local_replicas::LocalLink;
 use crate::resp::Reply;
 use crate::spec::{Arg, CommandSpec, Group, block, integer, one_of, string, token};
 use crate::store::View;
-use crate::test_mode::{ActiveFault, Fault, FaultKind, Faults, LINK};
+use crate::test_mode::{ActiveFault, Fault, FaultKind, Faults};
 use crate::text::double::parse_double;
 use crate::time::clock::Clock;
 
@@ -47,8 +47,8 @@ pub(super) const COMMANDS: &[Command] = &[Command::container(
 
 #[rustfmt::skip] // every argument is on a line of its own
 const ADD_ARGS: &[Arg] = &[
-    string("command").about("The command; * is all but TEST.*, HELLO, AUTH, RESET and QUIT. LINK is no command, but the link to the primary, see TEST.INSTANCE."),
-    string("key-pattern").token("KEY").optional().about("Only calls one of whose keys matches."),
+    string("command").about("The command; * is all but TEST.*, HELLO, AUTH, RESET and QUIT. LINK is no command, but the link to the primary, see TEST.INSTANCE; nor are CONNECT, new connections, and PUSH or PUSH|MESSAGE, pushed messages, see TEST.FAULT."),
+    string("key-pattern").token("KEY").optional().about("Only calls one of whose keys matches; for PUSH messages of such a channel or key."),
     string("client-name").token("CLIENT").optional().about("Only calls of clients with this name, see CLIENT SETNAME."),
     token("queued", "QUEUED").optional().about("Calls that are queued in a transaction, too, when they are queued."),
     one_of("kind", &[
@@ -69,6 +69,7 @@ const ADD_ARGS: &[Arg] = &[
             .about("A key that is evicted a moment before."),
         token("noscript", "NOSCRIPT").about("Forgets all scripts, before FCALL all functions, before the call is executed."),
         token("failover", "FAILOVER").about("Forgets the last write and all scripts, and closes every connection as DROPALL does, before the call is executed."),
+        token("lose", "LOSE").about("Does not send a pushed message; the connection stays."),
     ])
     .about("What happens to the call."),
     string("probability").token("PROB").optional().about("The probability with which a matching call gets the fault, from 0 to 1; 1 without it."),
@@ -190,6 +191,8 @@ fn read_kind(call: &mut Call<'_>, word: &[u8]) -> Result<Option<FaultKind>> {
         FaultKind::NoScript
     } else if is_word(word, "FAILOVER") {
         FaultKind::Failover
+    } else if is_word(word, "LOSE") {
+        FaultKind::Lose
     } else {
         return Ok(None);
     }))
@@ -246,8 +249,7 @@ fn write(reply: &mut Reply<'_>, id: i64, fault: &ActiveFault) {
     reply.bulk(b"id");
     reply.int(id);
     reply.bulk(b"command");
-    let others = if fault.is_of_link { LINK } else { "*" };
-    reply.bulk(fault.command.map_or(others, |command| &command.name).as_bytes());
+    reply.bulk(fault.target.name().as_bytes());
     reply.bulk(b"key");
     text(reply, fault.key.as_ref().map(Pattern::text));
     reply.bulk(b"client");

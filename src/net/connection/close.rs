@@ -8,8 +8,8 @@ use crate::dispatch::denials::record_refused_entry;
 use crate::dispatch::serve::serve_remaining_keys;
 use crate::dispatch::{Destination, NamespaceEntry, NewReplica, NewTopology};
 use crate::error::{Error, Result};
-use crate::namespace::Admitted;
 use crate::namespace::member::{Member, NodeReport};
+use crate::namespace::{Admitted, Reception};
 use crate::net::connection::{BUSY_PAUSE, Connection, IDLE_LEN};
 use crate::net::tenancy::TOO_MANY;
 use crate::net::topologies;
@@ -51,6 +51,22 @@ impl<S> Connection<S> {
                 }
             },
         };
+        entry.refusal = match namespace.reception(&self.client.caller.info.names().name) {
+            Reception::Served => None,
+            Reception::Late(time) => {
+                self.client.delay_reply(time);
+                None
+            }
+            Reception::Refused(line) => Some(Error::Injected(line)),
+            Reception::Reset => {
+                self.client.lose_reply();
+                Some(Error::other("the connection is reset"))
+            }
+        };
+        if entry.refusal.is_some() {
+            namespace.clients.remove(info.id);
+            return;
+        }
         self.leave(true).await;
         self.deregister();
         namespace.store.memory_account().report_outside(0, IDLE_LEN);
