@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from dataclasses import dataclass
 from datetime import timedelta
 
+from ._clocks import monotonic
 from ._instance import Keylatch
 from ._points import DEFAULT_KINDS, KINDS, Baseline, Journal, Point, literal
 from ._report import ExploreError, Report, counted, message_of
@@ -116,9 +117,9 @@ class Endless(Exception):
 class Explored(Keylatch):
     """The instance of a run, by the control connection of a worker."""
 
-    def __init__(self, server: RunningServer, connection: Connection, user: str) -> None:
+    def __init__(self, server: RunningServer, connection: Connection, user: str, moves_process: bool) -> None:
         super().__init__(server.host, server.port, user, ended=server.ended)
-        self._connection = connection
+        self._connection, self._moves_process = connection, moves_process
 
     def failover(self, lose: int | None = 0) -> None:
         """Forgets the last `lose` writes and closes every connection; the instance stays meanwhile."""
@@ -134,10 +135,13 @@ class Exploration:
     """The exploration of one scenario."""
 
     def __init__(self, scenario: Scenario, server: RunningServer, options: Options, is_exclusive: bool = False) -> None:
-        """`is_exclusive`: no run may begin before the last has ended, even if that takes too long."""
+        """`is_exclusive`: no run may begin before the last has ended, even if that takes too long.
+
+        Then the clock of the process is that of the run, and moves with its `advance`.
+        """
         self._scenario, self._server, self._options, self._is_exclusive = scenario, server, options, is_exclusive
         self._name, self._numbers = f"ns-explore-{uuid.uuid4().hex}", itertools.count()
-        self._start, self._began = round(time.time() * 1000), time.monotonic()
+        self._start, self._began = round(time.time() * 1000), monotonic()
         self._report, self._baseline = Report(), Baseline(Journal([]), Journal([]))
         self._too_long = f"did not end within {options.timeout:g} s"
 
@@ -154,8 +158,8 @@ class Exploration:
             report.not_tried = self._try([(point,) for point in points], until)
         if options.pairs and not options.only:
             report.seed = random.SystemRandom().randrange(2**31) if options.seed is None else options.seed
-            self._try(list(pairs_of(points, report.seed)), until or time.monotonic() + PAIRS_S)
-        report.seconds = time.monotonic() - self._began
+            self._try(list(pairs_of(points, report.seed)), until or monotonic() + PAIRS_S)
+        report.seconds = monotonic() - self._began
         return report
 
     def _without_fault(self) -> Baseline:
@@ -173,7 +177,7 @@ class Exploration:
         if not baseline.journal.calls:
             problem = "the scenario has called nothing: its clients connect to the `url` of what it gets"
         if problem is not None:
-            self._report.seconds = time.monotonic() - self._began
+            self._report.seconds = monotonic() - self._began
             raise ExploreError(f"explore: {problem}", self._report)
         return baseline
 
@@ -222,7 +226,7 @@ class Exploration:
     def perform(self, trial: Trial, connection: Connection) -> None:
         """Makes a run, in an instance of its own, which ends when the connection enters another."""
         trial.user = f"{self._name}-{next(self._numbers)}"
-        instance = Explored(self._server, connection, trial.user)
+        instance = Explored(self._server, connection, trial.user, self._is_exclusive)
         start = ("CONFIG", "SET", "namespace-linger", 0), ("TEST.TIME", "SET", self._start)
         # Of two faults the one that fires hides the call from those behind it: the earlier call's is the last.
         faults = [point.fault(self._options.late_by) for point in reversed(trial.points)]

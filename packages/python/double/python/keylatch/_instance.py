@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
+from . import _clocks
 from ._cluster import Cluster
 from ._resp import Connection, milliseconds
 from ._sentinel import Sentinel
@@ -59,6 +60,8 @@ class Keylatch:
     It exists as long as a connection to it is open, and a few seconds longer; this object holds one.
     """
 
+    _moves_process = True  # whether `advance` moves the clock of the process, too
+
     def __init__(
         self,
         host: str,
@@ -98,9 +101,17 @@ class Keylatch:
                 raise ConnectionError(reason) from error
             raise
 
-    def advance(self, duration: float | timedelta) -> int:
-        """Moves the clock by milliseconds or a timedelta. When it returns, everything due has happened."""
-        return self.command("TEST.TIME", "ADVANCE", milliseconds(duration))
+    def advance(self, duration: float | timedelta, *, process: bool = True) -> int:
+        """Moves the clock by milliseconds or a timedelta. When it returns, everything due has happened.
+
+        The clock of the process then moves by the same amount, if time-machine or freezegun has replaced it; with
+        `process=False` it stays.
+        """
+        ms = milliseconds(duration)
+        now = self.command("TEST.TIME", "ADVANCE", ms)
+        if process and self._moves_process:
+            _clocks.advance(ms)
+        return now
 
     def set_time(self, time: float | datetime) -> int:
         """Sets the clock to a Unix time in milliseconds, or to a datetime."""
@@ -262,7 +273,9 @@ class Keylatch:
 
     def _beside(self, host: str, port: int, user: str | None, password: str, tls: bool = False) -> Keylatch:
         """Returns another control connection to the same server, as another user or at another port."""
-        return Keylatch(host, port, user, password, self._ended, tls)
+        beside = Keylatch(host, port, user, password, self._ended, tls)
+        beside._moves_process = self._moves_process
+        return beside
 
     def reset(self) -> None:
         """Resets the instance: no data, faults, scripts, functions, calls or added users, and the system's time.

@@ -6,11 +6,11 @@ import contextlib
 import contextvars
 import ctypes
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from ._clocks import monotonic
 from ._points import Journal, Point
 from ._resp import Connection
 
@@ -122,7 +122,7 @@ class Batch:
         with self._changed:
             if worker not in self._workers:
                 return None
-            now = time.monotonic()
+            now = monotonic()
             is_over = self._is_over or self._broken is not None or (self._until is not None and now >= self._until)
             if is_over or self._next == len(self._trials):
                 self._workers.remove(worker)
@@ -140,7 +140,7 @@ class Batch:
                 self._performer.judge(trial)
 
     def _late(self) -> list[Worker]:
-        limit = time.monotonic() - self._timeout
+        limit = monotonic() - self._timeout
         return [worker for worker in self._workers if worker.at is not None and worker.began < limit]
 
     def _give_up(self, worker: Worker, is_exclusive: bool) -> None:

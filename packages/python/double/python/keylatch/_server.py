@@ -126,11 +126,10 @@ class Server(RunningServer):
         """Stops the server and waits for its end."""
         # The end of standard input does not arrive as long as a process that was forked since has it open.
         self.process.terminate()
-        try:
-            self.process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
+        self._reader.join(STOP_S)  # `wait` of a process counts by a clock that freezegun stops
+        if self._reader.is_alive():
             self.process.kill()
-            self.process.wait()
+        self.process.wait()
         assert self.process.stdin is not None
         self.process.stdin.close()
 
