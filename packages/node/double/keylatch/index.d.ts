@@ -210,6 +210,9 @@ export class Sentinel extends Topology<SentinelNode> {
 /** The slot of a key, which is that of its hash tag if it has one. */
 export function slotOf(key: string | Buffer): number;
 
+/** What moves a fake clock: `t.mock.timers` of node:test, a clock of sinon, or an object of the test's own. */
+export type FakeClock = { tickAsync(ms: number): Promise<unknown> } | { tick(ms: number): unknown };
+
 /** A private instance: keys, channels, clock, faults and journal are its own. `await using` closes it. */
 export class Keylatch {
   constructor(host: string, port: number, user?: string, password?: string);
@@ -221,8 +224,16 @@ export class Keylatch {
   readonly url: string;
   /** Sends any command over the control connection. Integers beyond 2^53 in its reply are of type bigint. */
   command(...args: (string | number | bigint | Buffer)[]): Promise<any>;
-  /** Moves the clock. When it resolves, everything due has happened. */
-  advance(ms: number): Promise<UnixMs>;
+  /**
+   * Moves the clock. When it resolves, everything due has happened. Fake timers of sinon, vitest or jest that are active,
+   * and those that `follow` has named, move by the same amount; with `process: false` they stay.
+   */
+  advance(ms: number, options?: { process?: boolean }): Promise<UnixMs>;
+  /**
+   * Names a clock of the process that `advance` moves as well and cannot find: `t.mock.timers` of node:test. A further
+   * call names another, or none.
+   */
+  follow(clock?: FakeClock): void;
   setTime(time: Date | UnixMs): Promise<UnixMs>;
   /** Stops the clock. */
   freeze(): Promise<UnixMs>;

@@ -5,6 +5,7 @@ const { spawn } = require('node:child_process');
 const { randomUUID } = require('node:crypto');
 const { accessSync, constants } = require('node:fs');
 const path = require('node:path');
+const { clearTimeout, setTimeout } = require('node:timers'); // whatever fake ones a test installs
 const { setTimeout: sleep } = require('node:timers/promises');
 const { Cluster, slotOf } = require('./cluster.js');
 const { exploreAt, exploreInTests } = require('./explore.js');

@@ -2,10 +2,12 @@
 'use strict';
 
 const { randomUUID } = require('node:crypto');
+const { Clocks, move } = require('./clocks.js');
 const { Cluster } = require('./cluster.js');
 const { named, refuseOthers } = require('./options.js');
 const { ASYNC_DISPOSE, Connection } = require('./resp.js');
 const { Sentinel } = require('./sentinel.js');
+const { callStanding } = require('./standing.js');
 
 const LIMITS = { prob: 'PROB', seed: 'SEED', count: 'COUNT', after: 'AFTER' };
 const FILTERS = { key: 'KEY', client: 'CLIENT' };
@@ -37,16 +39,18 @@ class Fault {
 
 /** A private instance; see index.d.ts. */
 class Keylatch {
+  #clocks; // of the process; undefined in a run of explore(), since all runs have the same
   #connection;
   #ended;
   #topologies = { cluster: 0, sentinel: 0 };
 
   /** `ended` tells how the server has ended, if it has; for the error of a lost connection. The control connection is one
-   *  of its own, if none is given. */
+   *  of its own, unless one is given, which is that of a run of explore(). */
   constructor(host, port, user, password = 'any', ended = async () => undefined, tls = false, connection = undefined) {
     this.#ended = ended;
     Object.assign(this, { host, port, user, password, tls });
     this.#connection = connection ?? new Connection(host, port, user, password, tls);
+    this.#clocks = connection ? undefined : new Clocks();
   }
 
   get url() {
@@ -56,16 +60,35 @@ class Keylatch {
   }
 
   async command(...args) {
+    return this.#told(() => this.#connection.call(...args));
+  }
+
+  /** Makes a call; if the connection is lost, the error tells how the server has ended. */
+  async #told(call) {
     try {
-      return await this.#connection.call(...args);
+      return await call();
     } catch (error) {
       const ended = error.code && await this.#ended();
       throw ended ? new Error(ended, { cause: error }) : error;
     }
   }
 
-  advance(ms) {
-    return this.command('TEST.TIME', 'ADVANCE', Math.round(ms));
+  async advance(ms, { process: isOfProcess = true, ...others } = {}) {
+    refuseOthers(others);
+    const request = ['TEST.TIME', 'ADVANCE', Math.round(ms)];
+    const clocks = isOfProcess && this.#clocks ? this.#clocks.found() : [];
+    if (clocks.length === 0) return this.command(...request);
+    const { host, port, user, password, tls } = this;
+    return this.#told(async () => {
+      const now = callStanding([host, port, user, password, tls], request);
+      await move(clocks, request[2]);
+      return now;
+    });
+  }
+
+  follow(clock) {
+    if (!this.#clocks) throw new Error('a run of explore() moves only the clock of its instance');
+    this.#clocks.follow(clock);
   }
 
   setTime(time) {
@@ -160,7 +183,9 @@ class Keylatch {
 
   /** Another control connection to the same server, as another user or at another port. */
   #beside(host, port, user, password, tls) {
-    return new Keylatch(host, port, user, password, this.#ended, tls);
+    const beside = new Keylatch(host, port, user, password, this.#ended, tls);
+    beside.#clocks = this.#clocks;
+    return beside;
   }
 
   async reset() {

@@ -6,13 +6,19 @@ import {
   type Call, type ClusterNode, type ExploreReport, type Keylatch, type SentinelNode, ExploreError, explore, instance, slotOf,
   start,
 } from 'keylatch';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import { createSentinel } from 'redis';
 
 export async function uses(): Promise<void> {
   await using server = await start({ settings: { maxmemory: '1mb', hz: 20 } });
   const keylatch: Keylatch = await server.instance('name');
   const now: number = await keylatch.advance(1000);
+  await keylatch.advance(1000, { process: false });
+  keylatch.follow(mock.timers);
+  keylatch.follow({ tickAsync: async (ms: number) => ms });
+  keylatch.follow();
+  // @ts-expect-error a clock moves by `tick`
+  keylatch.follow({ advance: (ms: number) => ms });
   await keylatch.setTime(new Date(now));
   await using fault = await keylatch.fault('SET', { loseReply: true, count: 1, key: 'user:*', seed: 7n });
   const fired: number = await fault.fired();
