@@ -104,11 +104,14 @@ type Kind []any
 // ReplyError replies with this error instead of executing.
 func ReplyError(text string) Kind { return Kind{"ERROR", text} }
 
-// Delay executes after this time, in real time.
+// Delay executes at once, and replies after this time, in real time.
 func Delay(by time.Duration) Kind { return Kind{"DELAY", by.Milliseconds()} }
 
 // Drop closes the connection instead of executing.
 func Drop() Kind { return Kind{"DROP"} }
+
+// Lose does not send a pushed message: for PUSH and PUSH|message in place of a command.
+func Lose() Kind { return Kind{"LOSE"} }
 
 // LoseReply executes, then closes the connection without a reply.
 func LoseReply() Kind { return Kind{"LOSEREPLY"} }

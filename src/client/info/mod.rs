@@ -73,7 +73,7 @@ pub struct ClientInfo {
     locks: ClientLocks,
     /// The name of the user, see [`User::is`](crate::acl::User::is); set by the session when it is created.
     user: Mutex<Option<Arc<[u8]>>>,
-    /// What becomes of messages that are pushed to it, where that is not certain.
+    /// The rule for messages that are pushed to it, where they do not all arrive.
     push_rule: Option<PushRule>,
 }
 

@@ -75,7 +75,7 @@ pub struct Clients {
     memory_account: Arc<MemoryAccount>,
     /// The pending replies of all clients.
     pub backlog: Backlog,
-    /// What becomes of pushed messages, where that is not certain.
+    /// The rule for pushed messages, where they do not all arrive.
     push_rule: Option<PushRule>,
 }
 

@@ -5,20 +5,24 @@ export type UnixMs = number;
 export type FaultKind =
   /** Replies with this error instead of executing. */
   | { error: string }
-  /** Executes after these milliseconds of real time. */
+  /** Executes at once, and replies after these milliseconds of real time. */
   | { delayMs: number }
   /** Closes the connection instead of executing. */
   | { drop: true }
   /** Executes, then closes the connection without a reply. */
   | { loseReply: true }
   /** Executes, sends this many bytes of the reply, then closes the connection. */
-  | { partial: number };
+  | { partial: number }
+  /** Does not send a pushed message: for `PUSH` and `PUSH|message` in place of a command. */
+  | { lose: true };
 
 export interface FaultLimits {
   /** Only requests with a key that matches this glob. */
   key?: string;
   /** Only connections of this name. */
   client?: string;
+  /** Whether requests in a transaction are hit, too, when they are queued. [false] */
+  queued?: boolean;
   /** The probability that a request is hit. [1] */
   prob?: number;
   /** Makes chance repeat itself. */

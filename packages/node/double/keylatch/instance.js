@@ -108,7 +108,8 @@ class Keylatch {
   }
 
   async fault(command, options = {}) {
-    const { error, delayMs, drop, loseReply, partial, key, client, prob, seed, count, after, ...others } = options;
+    const { error, delayMs, drop, loseReply, partial, lose, ...limits } = options;
+    const { key, client, queued, prob, seed, count, after, ...others } = limits;
     refuseOthers(others);
     const kinds = [
       ...error === undefined ? [] : [['ERROR', error]],
@@ -116,11 +117,12 @@ class Keylatch {
       ...drop ? [['DROP']] : [],
       ...loseReply ? [['LOSEREPLY']] : [],
       ...partial === undefined ? [] : [['PARTIAL', partial]],
+      ...lose ? [['LOSE']] : [],
     ];
     if (kinds.length !== 1) {
-      throw new TypeError('exactly one of error, delayMs, drop, loseReply and partial must be given');
+      throw new TypeError('exactly one of error, delayMs, drop, loseReply, partial and lose must be given');
     }
-    const filters = named(FILTERS, { key, client });
+    const filters = [...named(FILTERS, { key, client }), ...queued ? ['QUEUED'] : []];
     const args = [command, ...filters, ...kinds[0], ...named(LIMITS, { prob, seed, count, after })];
     return new Fault(this, await this.command('TEST.FAULT', 'ADD', ...args));
   }

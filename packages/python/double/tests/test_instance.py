@@ -117,6 +117,25 @@ class TestFaults:
         first = hits()
         assert first == hits() and not any(first[:2]) and 5 < sum(first) < 35
 
+    def test_a_message_that_is_lost_and_a_connection_that_is_reset_come_again(self, keylatch, client):
+        with client.pubsub(ignore_subscribe_messages=True) as channel:
+            channel.subscribe("news")
+            channel.get_message(timeout=60)
+            with keylatch.fault("PUSH|message", lose=True, count=1, key="news") as fault:
+                assert (client.publish("news", "lost"), client.publish("news", "told")) == (1, 1)
+                assert fault.fired == 1
+            assert channel.get_message(timeout=60)["data"] == "told"
+        with keylatch.fault("CONNECT", drop=True, count=1):
+            other = redis.Redis.from_url(keylatch.url, retry=None)
+            with pytest.raises(redis.ConnectionError):
+                other.ping()
+            assert other.ping()
+
+    def test_a_request_is_hit_when_it_is_queued_if_the_fault_says_so(self, keylatch, client):
+        keylatch.fault("SET", error="ERR no", queued=True)
+        with pytest.raises(redis.ResponseError, match="no"):
+            client.pipeline().set("key", "value").execute()
+
     def test_exactly_one_kind_of_fault_is_given(self, keylatch):
         for kinds in ({}, {"drop": True, "error": "ERR"}):
             with pytest.raises(TypeError, match="exactly one"):

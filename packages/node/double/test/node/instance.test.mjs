@@ -90,6 +90,22 @@ describe('an instance', { timeout: 120_000 }, () => {
     await slow.remove();
   });
 
+  test('can lose a pushed message, and reset a new connection', async () => {
+    const subscriber = connect();
+    await subscriber.subscribe('news');
+    const fault = await keylatch.fault('PUSH|message', { lose: true, count: 1, key: 'news' });
+    const heard = new Promise((resolve) => subscriber.once('message', (_channel, text) => resolve(text)));
+    assert.deepEqual([await client.publish('news', 'lost'), await client.publish('news', 'told')], [1, 1]);
+    assert.equal(await heard, 'told');
+    assert.equal(await fault.fired(), 1);
+    subscriber.disconnect();
+    const reset = await keylatch.fault('CONNECT', { drop: true, count: 1 });
+    const other = connect(FRAGILE);
+    await assert.rejects(other.ping());
+    other.disconnect();
+    assert.equal(await reset.fired(), 1);
+  });
+
   test('hits some keys, some clients, and by chance that repeats itself', async () => {
     await keylatch.fault('GET', { error: 'ERR chosen', key: 'user:*' });
     await keylatch.fault('INCR', { error: 'ERR chosen', client: 'worker' });

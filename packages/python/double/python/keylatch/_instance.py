@@ -139,8 +139,10 @@ class Keylatch:
         drop: bool = False,
         lose_reply: bool = False,
         partial: int | None = None,
+        lose: bool = False,
         key: str | None = None,
         client: str | None = None,
+        queued: bool = False,
         prob: float | None = None,
         seed: int | None = None,
         count: int | None = None,
@@ -148,12 +150,16 @@ class Keylatch:
     ) -> Fault:
         """Injects a fault into a command, or into all (`*`); exactly one kind must be given.
 
+        `CONNECT` stands for new connections to the instance, `PUSH` and `PUSH|message` for pushed messages.
+
         error: replies with this error instead of executing.
-        delay_ms: executes after these milliseconds of real time.
+        delay_ms: executes at once, and replies after these milliseconds of real time.
         drop: closes the connection instead of executing.
         lose_reply: executes, then closes the connection without a reply.
         partial: executes, sends this many bytes of the reply, then closes the connection.
+        lose: does not send a pushed message.
         key, client: only requests with a key that matches this glob; only connections of this name.
+        queued: hits requests in a transaction, too, when they are queued.
         after: lets so many requests pass first; prob, seed: hits by this chance, repeatably; count: hits so many.
         """
         kinds: list[list[object]] = []
@@ -162,12 +168,14 @@ class Keylatch:
         kinds += [["DROP"]] if drop else []
         kinds += [["LOSEREPLY"]] if lose_reply else []
         kinds += [["PARTIAL", partial]] if partial is not None else []
+        kinds += [["LOSE"]] if lose else []
         if len(kinds) != 1:
-            raise TypeError("exactly one of error, delay_ms, drop, lose_reply and partial must be given")
+            raise TypeError("exactly one of error, delay_ms, drop, lose_reply, partial and lose must be given")
         filters = {"KEY": key, "CLIENT": client}
         limits = {"PROB": prob, "SEED": seed, "COUNT": count, "AFTER": after}
         args: list[object] = ["TEST.FAULT", "ADD", command]
         args += [part for name, value in filters.items() if value is not None for part in (name, value)]
+        args += ["QUEUED"] if queued else []
         args += kinds[0]
         args += [part for name, value in limits.items() if value is not None for part in (name, value)]
         return Fault(self, self.command(*args))
