@@ -7,9 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::explore::kind::PointKind;
+use crate::resp::parse_int;
 use crate::spec::marks::{LOADS_SCRIPTS, RUNS_DIGEST, RUNS_FUNCTION, SPARED_BY_FAULTS};
 use crate::spec::{CommandSpec, DENY_OOM, WRITE};
 use crate::test_mode::{CONTROL_CLIENT, Fault, ReceivedCall};
+
+/// The range around a call within which numbers count as dates: 400 days, in milliseconds.
+const DATES_WITHIN_MS: i64 = 400 * 24 * 60 * 60 * 1000;
 
 /// A call at which something goes wrong.
 #[derive(Clone, Debug)]
@@ -66,7 +70,7 @@ impl Baseline {
                     return Err(unlike(at, name, Some(shown(one, &[])), Some(shown(two, &[]))));
                 }
                 fixed[group[at]] = one.args.iter().zip(&two.args).map(|(one, two)| one == two).collect();
-                keys[group[at]].retain(|key| two.keys.contains(key));
+                keys[group[at]].retain(|key| two.keys.contains(key) && dateless(&key.0, one.unix_ms) == *key.0);
             }
         }
         match other_groups.first_key_value() {
@@ -161,8 +165,31 @@ impl Baseline {
         let mut args = expected.args.iter().zip(&call.args).zip(&self.fixed[at]);
         expected.args.len() == call.args.len()
             && expected.command.map(|command| &command.name) == call.command.map(|command| &command.name)
-            && args.all(|((one, other), is_fixed)| one == other || !is_fixed)
+            && args.all(|((one, other), is_fixed)| !is_fixed || one == other || self.differ_by_date(at, one, other))
     }
+
+    /// Returns true if two arguments at a call are alike but for dates near it, as the client's clock has them.
+    fn differ_by_date(&self, at: usize, one: &[u8], other: &[u8]) -> bool {
+        let near_ms = self.calls[at].unix_ms;
+        dateless(one, near_ms) == dateless(other, near_ms)
+    }
+}
+
+/// Returns a text with `*` for each date in it: a number that is a Unix time, in seconds, milliseconds or microseconds, less
+/// than [`DATES_WITHIN_MS`] away from another one.
+fn dateless(text: &[u8], near_ms: i64) -> Vec<u8> {
+    let is_date = |number: &[u8]| {
+        let Some(value) = parse_int(number) else { return false };
+        let unix_ms = match number.len() {
+            10 => value * 1000,
+            13 => value,
+            16 => value / 1000,
+            _ => return false,
+        };
+        (unix_ms - near_ms).abs() < DATES_WITHIN_MS
+    };
+    let parts = text.chunk_by(|one, other| one.is_ascii_digit() == other.is_ascii_digit());
+    parts.flat_map(|part| if is_date(part) { b"*" } else { part }).copied().collect()
 }
 
 /// Describes a call that came where another one was expected.
@@ -215,7 +242,17 @@ fn escaped(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{escaped, ordinal};
+    use super::{dateless, escaped, ordinal};
+
+    #[test]
+    fn dates_near_the_present_are_told_from_other_numbers() {
+        let near_ms = 1_764_600_000_000;
+        let shown = |text: &str| String::from_utf8(dateless(text.as_bytes(), near_ms)).expect("text");
+        assert_eq!(shown("rate:7:1764600001:x"), "rate:7:*:x");
+        assert_eq!(shown("1764600000000,1764600000000000,1764600000.25"), "*,*,*.25");
+        let others = ["1264600000", "17646000001", "176460000", "9999999999999", "12", ""];
+        assert_eq!(others.map(shown), others);
+    }
 
     #[test]
     fn numbers_and_bytes_are_shown_as_in_every_language() {

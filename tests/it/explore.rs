@@ -183,6 +183,23 @@ fn tokens_that_differ_from_run_to_run_do_not_matter() {
 }
 
 #[test]
+fn dates_of_the_client_that_differ_in_a_later_run_only_do_not_matter() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let report = Explore::new().workers(1).kinds(["lost-reply", "evicted"]).report(|instance| {
+        let mut app = App::of(instance);
+        let now: i64 = app.call(&["LASTSAVE"]).ok().flatten().map_or(0, |text| text.parse().expect("a date"));
+        let date = now + i64::from(RUNS.fetch_add(1, Ordering::Relaxed) > 1);
+        let _ = app.call(&["INCR", &format!("hits:{date}")]);
+        let _ = app.call(&["ZADD", "seen", &date.to_string(), "a"]);
+        let _ = app.call(&["GET", &format!("hits:{date}")]);
+        let _ = app.call(&["ZCARD", "seen"]);
+    });
+    assert_eq!(report.not_repeatable, [], "{report}");
+    // Five replies, and `seen` where it exists; the counter has another name in each second.
+    assert_eq!((report.points, report.left_out), (6, 1), "{report}");
+}
+
+#[test]
 fn faults_that_are_asked_for_strike_where_they_can() {
     let calls = |instance: &TestInstance| {
         let mut app = App::of(instance);

@@ -14,6 +14,8 @@ const ERRORS = {
 };
 const DEFAULT_KINDS = ['lost-reply', 'not-executed', 'cut-all', 'late', 'expired', 'noscript'];
 const KINDS = [...DEFAULT_KINDS, 'evicted', 'failover', ...Object.keys(ERRORS)];
+const DATE_SCALES = new Map([[10, 1000], [13, 1], [16, 0.001]]); // milliseconds in a unit of a Unix time of so many digits
+const DATES_WITHIN_MS = 400 * 24 * 3_600_000;
 const SHOWN_ARG = 60; // characters
 
 /** Shows bytes: what is no printable UTF-8 as \xhh, and `"` and `\` behind a `\`. */
@@ -31,6 +33,13 @@ function shown(text) {
 }
 
 const hex = (byte) => `\\x${byte.toString(16).padStart(2, '0')}`;
+
+/** A text with `*` for each date in it: a number that is a Unix time, in seconds, milliseconds or microseconds, within 400
+ *  days of another one. */
+function dateless(text, nearMs) {
+  const isDate = (number) => Math.abs(number * DATE_SCALES.get(number.length) - nearMs) < DATES_WITHIN_MS;
+  return text.replace(/[0-9]+/g, (number) => isDate(number) ? '*' : number);
+}
 
 /** 1st, 2nd, 3rd, 4th, 11th, 21st */
 function ordinal(n) {
@@ -112,7 +121,8 @@ class Baseline {
 
   #differenceIn(which, group, calls, length) {
     const isAlike = (call, expected) => call.command === expected.command && call.args.length === expected.args.length
-      && call.args.every((arg, at) => arg === expected.args[at] || this.isMasked(expected, at));
+      && call.args.every((arg, at) => arg === expected.args[at] || this.isMasked(expected, at)
+        || dateless(arg, expected['time-ms']) === dateless(expected.args[at], expected['time-ms']));
     return differenceOf(which, calls, this.journal.of(group).slice(0, length), isAlike, (call) => this.#shownWithMask(call));
   }
 
@@ -144,7 +154,7 @@ class Baseline {
   #ofKeys(effect, call, field) {
     const others = this.second.of(call.group)[call.index][field];
     const keys = [...new Set(call[field])];
-    const same = keys.filter((key) => others.includes(key));
+    const same = keys.filter((key) => others.includes(key) && dateless(key, call['time-ms']) === key);
     return { effects: same.map((key) => ({ effect: [effect, bytesOf(key)], key })), masked: keys.length - same.length };
   }
 }

@@ -9,6 +9,7 @@ import itertools
 import re
 import sys
 import threading
+import time
 from datetime import timedelta
 
 import pytest
@@ -286,6 +287,21 @@ class TestRepeatability:
 
         report = found(scenario, kinds=["late"], workers=1)
         assert report.not_repeatable[-1] == ("late: 1st PING", 'the 1st call of "other" was GET b, not GET a')
+
+    def test_dates_of_the_client_may_differ_in_a_later_run_only(self):
+        runs, now = itertools.count(), int(time.time())
+
+        def scenario(keylatch):
+            date = now + (next(runs) > 1)
+            with connect(keylatch) as client:
+                client.incr(f"hits:{date}")
+                client.zadd("seen", {"a": date * 1000})
+                client.get(f"hits:{date}")
+                client.zcard("seen")
+
+        report = found(scenario, kinds=["late", "evicted"], workers=1)
+        assert report.not_repeatable == []
+        assert (report.points, report.left_out) == (5, 1)
 
     def test_arguments_that_differ_without_a_fault_may_differ_with_one(self):
         numbers = itertools.count()

@@ -162,6 +162,21 @@ describe('explore', { timeout: 120_000 }, () => {
     await assert.rejects(explore(scenario), { name: 'ExploreError', message: /the 1st call was MGET a b, not GET a$/ });
   });
 
+  test('compares no dates of the client, which may differ in a later run only', async () => {
+    let runs = 0;
+    const now = Math.floor(Date.now() / 1000);
+    const scenario = withClients(1, async (_, client) => {
+      runs += 1;
+      const date = now + Number(runs > 2);
+      await client.incr(`hits:${date}`);
+      await client.zadd('seen', date * 1000, 'a');
+      await client.get(`hits:${date}`);
+      await client.zcard('seen');
+    });
+    const report = await explore(scenario, { kinds: ['late', 'evicted'], raises: false });
+    assert.deepEqual([report.notRepeatable, report.points, report.leftOut], [[], 5, 1]);
+  });
+
   test('says at which points the calls were others than without a fault', async () => {
     let runs = 0;
     const scenario = withClients(1, async (_, client) => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,8 @@ EFFECTS = {
 SCRIPTS = {"evalsha", "evalsha_ro", "fcall", "fcall_ro"}
 LOADERS = {"script|load", "function|load"}
 UNFAULTED = {"hello", "auth", "reset", "quit"}  # which a server answers while it loads
+DATE_SCALES = {10: 1000, 13: 1, 16: 0.001}  # milliseconds in a unit of a Unix time with so many digits
+DATES_WITHIN_MS = 400 * 24 * 3_600_000
 ARG_MAX = 60  # characters that are shown
 
 
@@ -79,6 +82,7 @@ class Recorded:
     keys: list[str]  # those that existed when it arrived
     expiring: list[str]  # those of them with a TTL
     at: int  # its place in the journal
+    unix_ms: int  # when it arrived
     index: int = 0  # its place among the calls of the group
     nth: int = 0  # which call of this command of the group it is, from 1
     previous: str | None = None  # the command before it in the group
@@ -110,7 +114,7 @@ class Journal:
             group, command = entry["client-name"], entry["command"]
             if group == CONTROL or entry["refused"] or command is None:
                 continue
-            call = Recorded(group, command, entry["args"], entry["fault"], entry["keys"], entry["expiring"], at)
+            call = Recorded(group, command, entry["args"], entry["fault"], entry["keys"], entry["expiring"], at, entry["time-ms"])
             calls = self.groups.setdefault(group, [])
             counts[group, command] += 1
             call.index, call.nth = len(calls), counts[group, command]
@@ -218,7 +222,7 @@ class Baseline:
         other = self._second.of(call.group)[call.index]
         ours, theirs = (each.expiring if kind == "expired" else each.keys for each in (call, other))
         keys = list(dict.fromkeys(ours))
-        same = [key for key in keys if key in theirs]
+        same = [key for key in keys if key in theirs and dateless(key, call.unix_ms) == key]
         return same, len(keys) - len(same)
 
     def _difference(self) -> str | None:
@@ -235,7 +239,8 @@ class Baseline:
         """Compares calls of a run with the first `length` of a group."""
         expected, masks = self.journal.of(group)[:length], self._masks.get(group, [])
         alike = (
-            call.is_like(other) and _unlike(call, other) <= masked for call, other, masked in zip(calls, expected, masks)
+            call.is_like(other) and _unlike(call, other) <= masked | _dated(call, other)
+            for call, other, masked in zip(calls, expected, masks)
         )
         return _first_difference(which, calls, expected, alike, lambda call: call.text(masks[call.index]))
 
@@ -248,6 +253,26 @@ class Baseline:
 
 def _unlike(call: Recorded, other: Recorded) -> set[int]:
     return {place for place, (one, two) in enumerate(zip(call.args, other.args)) if one != two and place > 0}
+
+
+def _dated(call: Recorded, other: Recorded) -> set[int]:
+    """Returns the places of arguments that are alike but for dates, as the client's clock has them."""
+    pairs = enumerate(zip(call.args, other.args))
+    return {at for at, (one, two) in pairs if dateless(one, other.unix_ms) == dateless(two, other.unix_ms)}
+
+
+def dateless(text: str, near_ms: int) -> str:
+    """Returns a text with `*` for each date in it.
+
+    A date is a number that is a Unix time, in seconds, milliseconds or microseconds, within 400 days of another one.
+    """
+
+    def mask(number: re.Match[str]) -> str:
+        scale = DATE_SCALES.get(len(number[0]))
+        is_date = scale is not None and abs(int(number[0]) * scale - near_ms) < DATES_WITHIN_MS
+        return "*" if is_date else number[0]
+
+    return re.sub("[0-9]+", mask, text)
 
 
 def _first_difference(
