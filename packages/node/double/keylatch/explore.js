@@ -136,13 +136,13 @@ class Worker {
 }
 
 function checked({ kinds = DEFAULT_KINDS, budget, workers = WORKERS, only, pairs = false, ...options } = {}) {
-  const { seed, lateBy = 60, timeout = 10, raises = true, ...others } = options;
+  const { seed, lateBy = 60_000, timeout = 10, raises = true, ...others } = options;
   refuseOthers(others);
   for (const kind of kinds) {
     if (!KINDS.includes(kind)) throw new TypeError(`there is no kind '${kind}': ${KINDS.join(', ')}`);
   }
   const names = only === undefined ? undefined : [only].flat();
-  return { kinds, budget, workers, only: names, pairs, seed, lateByMs: Math.round(lateBy * 1000), timeout, raises };
+  return { kinds, budget, workers, only: names, pairs, seed, lateByMs: Math.round(lateBy), timeout, raises };
 }
 
 /** All runs of one scenario. */

@@ -353,7 +353,7 @@ export interface ExploreOptions {
   pairs?: boolean;
   /** Makes the sample of pairs repeat itself; the report has it. */
   seed?: number;
-  /** Seconds by which the clock moves at points of the kind `late`. [60] */
+  /** Milliseconds by which the clock moves at points of the kind `late`. [60000] */
   lateBy?: number;
   /** Seconds of real time within which a run of the scenario has to end. [10] */
   timeout?: number;

@@ -62,7 +62,7 @@ export async function uses(): Promise<void> {
 
 export async function explores(): Promise<void> {
   const scenario = async (keylatch: Keylatch) => { await keylatch.advance(1000); };
-  const sample = { pairs: true, seed: 7, budget: 10, workers: 4, lateBy: 60, timeout: 10 };
+  const sample = { pairs: true, seed: 7, budget: 10, workers: 4, lateBy: 60_000, timeout: 10 };
   const report: ExploreReport = await explore(scenario, { ...sample, kinds: ['late', 'busy'], raises: false });
   const { points, leftOut, notTried, seconds, seed, ok, notRepeatable } = report;
   for (const { name } of report.failures) await explore(scenario, { only: [name] });
