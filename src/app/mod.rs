@@ -7,11 +7,13 @@ pub(crate) mod daemon;
 pub(crate) mod drain;
 pub(crate) mod endpoint;
 pub(crate) mod healthcheck;
+mod json;
 pub(crate) mod link;
 pub(crate) mod lock;
 pub(crate) mod logging;
 pub(crate) mod oom_score;
 pub(crate) mod process;
+mod ready;
 pub(crate) mod redis_cli;
 pub(crate) mod uri;
 

@@ -4,7 +4,6 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf, absolute};
 use std::process::{self, ExitCode};
 use std::sync::mpsc;
@@ -22,6 +21,7 @@ use crate::app::daemon;
 use crate::app::daemon::ForkedProcess;
 use crate::app::logging::{LogHandle, is_ready_told};
 use crate::app::oom_score::OomAdjustment;
+use crate::app::ready::{self, AuthorityFile};
 use crate::config::{Config, SetError, Settings, ShutdownOptions, Supervisor, start_warnings};
 use crate::net::listener::{ListenError, has_plain_port};
 use crate::net::server::Server;
@@ -245,15 +245,6 @@ fn follow_settings(settings: &Settings, log: LogHandle, oom: OomAdjustment) {
     settings.on_change(move |old, new| oom.follow(old, new));
 }
 
-/// Returns an address of this machine that a listening address accepts.
-fn reachable(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    }
-}
-
 fn serve(
     config: Config,
     config_file: Option<PathBuf>,
@@ -263,7 +254,7 @@ fn serve(
     let workers = worker::start(config.worker_threads as usize)?;
     let (is_ready_told, supervisor) = (is_ready_told(&config), config.supervised);
     let unixsocket = config.unixsocket.clone();
-    let (has_plain_port, has_tls_port) = (has_plain_port(&config), config.tls_port != 0);
+    let (has_plain_port, has_tls_port) = (has_plain_port(&config), config.tls_port != 0 || config.test_tls);
     let (port_file, pid_file, has_parent) =
         (config.port_file.clone(), config.pidfile.clone(), config.exit_on_stdin_close);
     let input = Input::watched(has_parent)?;
@@ -290,10 +281,10 @@ fn serve(
         let _ = oom.apply(&server.namespace().settings.current());
         follow_settings(&server.namespace().settings, log.clone(), oom);
         server.leave_data();
-        let (addr, pid) = (server.addr(), process::id());
         // Written once the ports are bound: a start that fails touches no file of the server that runs.
         let _pid_file = pid_file.and_then(write_pid_file);
-        let _port_file = port_file.map(|path| write_port_file(path, addr.port())).transpose()?;
+        let _port_file = port_file.map(|path| write_port_file(path, server.addr().port())).transpose()?;
+        let authority_file = AuthorityFile::of(&server)?;
         let ports = [(has_plain_port, "tcp"), (has_tls_port, "tls")];
         for (_, kind) in ports.iter().filter(|(is_open, _)| *is_open) {
             info!("Ready to accept connections {kind}");
@@ -301,9 +292,12 @@ fn serve(
         if unixsocket.is_some() {
             info!("Ready to accept connections unix");
         }
+        if let Some(file) = &authority_file {
+            info!("Clients of port {} have to trust {}", server.namespace().settings.current().tls_port, file.path());
+        }
         notify(supervisor, NotifyState::Ready);
         log.flush(); // a caller that waits for the server may look at its log then
-        let line = format!(r#"{{"ready":true,"host":"{}","port":{},"pid":{pid}}}"#, reachable(addr.ip()), addr.port());
+        let line = ready::line(&server, authority_file.as_ref());
         ready(is_ready_told.then_some(&line));
         signals.until_stopped(&server, input, &log).await?;
         end_in_time(log)?;

@@ -68,6 +68,11 @@ impl Config {
         }
     }
 
+    /// Returns true if a setting was set, even if to its default.
+    pub(crate) fn has_named(&self, setting: &str) -> bool {
+        self.named.contains(setting)
+    }
+
     /// Fails if the settings of a private instance ask for files.
     pub(super) fn refuse_files(&self) -> Result<(), String> {
         if self.appendonly || !self.save_points.is_empty() {
@@ -78,8 +83,8 @@ impl Config {
 
     /// Returns true if a setting was set that asks for a snapshot file.
     fn asks_for_snapshot_file(&self) -> bool {
-        let has_named = |setting| self.named.contains(setting);
-        has_named("dbfilename") || has_named("dir") || has_named("save") && !self.save_points.is_empty()
+        let has_points = !self.save_points.is_empty();
+        self.has_named("dbfilename") || self.has_named("dir") || self.has_named("save") && has_points
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! Invariant: a `Config` is always valid as a whole; a failed change leaves the old one unchanged.
 
+mod certificate;
 mod directives;
 mod environment;
 #[cfg(any(test, feature = "internals"))]
@@ -30,6 +31,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub use crate::store::limits::ValueLimits;
+pub(crate) use certificate::TestCertificate;
 pub(crate) use environment::{Environment, read_environment};
 #[cfg(feature = "internals")]
 pub use example::example_file;
@@ -160,6 +162,7 @@ impl Config {
             config
                 .change(setting, &value_words(setting, value), SettingOrigin::Runtime)
                 .and_then(|()| if by.is_private { config.refuse_files() } else { config.refuse_beside_engine() })
+                .and_then(|()| config.refuse_beside_test_tls())
                 .map_err(|reason| SetError::Refused { name: name.to_owned(), reason })?;
             config.note_named(setting.name);
             if by.is_private {

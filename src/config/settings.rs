@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::config::certificate::TestCertificate;
 use crate::config::directives::Directives;
 use crate::config::field::{
     Allowance, AppendFsync, ChannelDefault, ClientMemory, DisklessLoad, EndpointType, EngineKind, EtcdReads, Field,
@@ -187,6 +189,8 @@ macro_rules! supported {
         #[derive(Clone, Debug)]
         pub struct Config {
             $($( $(#[doc = $doc])+ pub $field: $type, )+)+
+            /// The certificate of `test-tls`, once it is made.
+            pub(crate) test_certificate: Option<Arc<TestCertificate>>,
             /// Canonical texts of the settings without a field, where they were ever set.
             ignored: BTreeMap<&'static str, Vec<u8>>,
             /// The settings that a private instance has changed for itself.
@@ -201,6 +205,7 @@ macro_rules! supported {
             fn default() -> Self {
                 Config {
                     $($( $field: <$type as Field>::from_text($default.as_bytes()), )+)+
+                    test_certificate: None,
                     ignored: BTreeMap::new(),
                     own: BTreeSet::new(),
                     named: BTreeSet::new(),
@@ -326,8 +331,7 @@ supported! {
         "extended-redis-compatibility" !hidden %own extended_redis_compatibility: bool = "yes", Kind::Switch, Runtime, Supported;
         /// Warns at startup about settings that ask for what keylatch does not have, such as files (`warn`), or does not
         /// start with them (`refuse`).
-        "unsupported-settings" !hidden unsupported_settings: Unsupported = "warn", Kind::Choice(Unsupported::WORDS),
-            Start, Supported;
+        "unsupported-settings" !hidden unsupported_settings: Unsupported = "warn", Kind::Choice(Unsupported::WORDS), Start, Supported;
         /// Checks the total memory of clients this many times per second. Keys expire exactly, without such a timer.
         "hz" hz: u32 = "10", Kind::Clamped(1, 500), Runtime, Supported;
     }
@@ -373,6 +377,10 @@ supported! {
         "namespace-linger" !hidden %own namespace_linger_ms: u64 = "5000", Kind::Int(0, INT_MAX), Runtime, Supported;
         /// Answers as this service or version does, with what it refuses: docs/PROFILES.md lists them. Empty for none.
         "profile" !hidden %own profile: Option<&'static Profile> = "", Kind::Choice(profile::WORDS), Runtime, Supported;
+        /// Makes an authority and a certificate, and accepts TLS connections beside the others, without certificates of
+        /// clients: on a free port if `tls-port` names none. The line of JSON that says when the server is ready has the port
+        /// (`tls_port`) and the authority, as a file (`tls_ca_file`) and as text (`tls_ca`). Needs test mode.
+        "test-tls" !hidden test_tls: bool = "no", Kind::Switch, Start, Supported;
         /// The ports of the nodes that TEST.CLUSTER and TEST.SENTINEL make, as `7000-7099`; without it any free ones.
         "topology-ports" !hidden topology_ports: Option<RangeInclusive<u16>> = "", Kind::PortRange, Start, Supported;
         /// Writes the TCP port to this file, atomically, once the server is ready, and removes the file at exit.
@@ -393,8 +401,7 @@ supported! {
         /// Alternatively, lines of the form user NAME RULE ... declare users here; both together are an error.
         "aclfile" aclfile: Option<PathBuf> = "", Kind::Path, Start, Supported;
         /// Allows a new user all Pub/Sub channels, or none, before any rule is applied.
-        "acl-pubsub-default" %own acl_pubsub_default: ChannelDefault = "resetchannels", Kind::Choice(ChannelDefault::WORDS),
-            Runtime, Supported;
+        "acl-pubsub-default" %own acl_pubsub_default: ChannelDefault = "resetchannels", Kind::Choice(ChannelDefault::WORDS), Runtime, Supported;
         /// The number of entries in ACL LOG, which records denied commands, keys and channels.
         "acllog-max-len" %own acllog_max_len: usize = "128", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// Allows `CONFIG SET` of settings that name files: to all clients (`yes`), to clients on this machine
@@ -410,27 +417,21 @@ supported! {
         "slowlog-log-slower-than" ~ "commandlog-execution-slower-than" %own slowlog_log_slower_than: i64 = "10000",
             Kind::Int(-1, i64::MAX), Runtime, Supported;
         /// The number of entries in the slow log.
-        "slowlog-max-len" ~ "commandlog-slow-execution-max-len" %own slowlog_max_len: usize = "128", Kind::Int(0, i64::MAX),
-            Runtime, Supported;
+        "slowlog-max-len" ~ "commandlog-slow-execution-max-len" %own slowlog_max_len: usize = "128", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// Records commands with requests of this many bytes in a log of COMMANDLOG; 0 records all and -1 none.
-        "commandlog-request-larger-than" !hidden %own commandlog_request_larger_than: i64 = "-1", Kind::Int(-1, i64::MAX), Runtime,
-            Supported;
+        "commandlog-request-larger-than" !hidden %own commandlog_request_larger_than: i64 = "-1", Kind::Int(-1, i64::MAX), Runtime, Supported;
         /// The number of entries in the log of large requests.
-        "commandlog-large-request-max-len" !hidden %own commandlog_large_request_max_len: usize = "128", Kind::Int(0, i64::MAX),
-            Runtime, Supported;
+        "commandlog-large-request-max-len" !hidden %own commandlog_large_request_max_len: usize = "128", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// Records commands with replies of this many bytes in a log of COMMANDLOG; 0 records all and -1 none.
-        "commandlog-reply-larger-than" !hidden %own commandlog_reply_larger_than: i64 = "-1", Kind::Int(-1, i64::MAX), Runtime,
-            Supported;
+        "commandlog-reply-larger-than" !hidden %own commandlog_reply_larger_than: i64 = "-1", Kind::Int(-1, i64::MAX), Runtime, Supported;
         /// The number of entries in the log of large replies.
-        "commandlog-large-reply-max-len" !hidden %own commandlog_large_reply_max_len: usize = "128", Kind::Int(0, i64::MAX),
-            Runtime, Supported;
+        "commandlog-large-reply-max-len" !hidden %own commandlog_large_reply_max_len: usize = "128", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// Records events that take this many milliseconds, for LATENCY; 0 records none.
         "latency-monitor-threshold" %own latency_monitor_threshold: u64 = "0", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// Records a latency histogram of every command.
         "latency-tracking" %own latency_tracking: bool = "yes", Kind::Switch, Runtime, Supported;
         /// The latency percentiles that INFO shows.
-        "latency-tracking-info-percentiles" %own latency_tracking_info_percentiles: Vec<f64> = "50 99 99.9",
-            Kind::Percentiles, Runtime, Supported;
+        "latency-tracking-info-percentiles" %own latency_tracking_info_percentiles: Vec<f64> = "50 99 99.9", Kind::Percentiles, Runtime, Supported;
         /// Publishes keyspace notifications to channels named after the key (K), the event (E) or both: for generic
         /// commands (g), strings ($), lists (l), sets (s), hashes (h), sorted sets (z) and streams (t), new keys (n), key
         /// misses (m), expired keys (x) and evicted keys (e); d, o and c are accepted and have no events. A is an alias
@@ -458,8 +459,7 @@ supported! {
         /// The maximum length of a member of a set in the compact encoding, in bytes.
         "set-max-listpack-value" @ "7.2" %own set_max_listpack_value: usize = "64", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// The maximum number of members of a sorted set in the compact encoding.
-        "zset-max-listpack-entries" | "zset-max-ziplist-entries" %own zset_max_listpack_entries: usize = "128",
-            Kind::Int(0, i64::MAX), Runtime, Supported;
+        "zset-max-listpack-entries" | "zset-max-ziplist-entries" %own zset_max_listpack_entries: usize = "128", Kind::Int(0, i64::MAX), Runtime, Supported;
         /// The maximum length of a member of a sorted set in the compact encoding, in bytes.
         "zset-max-listpack-value" | "zset-max-ziplist-value" %own zset_max_listpack_value: usize = "64",
             Kind::Memory(0, LONG_MAX), Runtime, Supported;
@@ -673,8 +673,7 @@ supported! {
         /// Serves reads while the cluster is down.
         "cluster-allow-reads-when-down" %own cluster_allow_reads_when_down: bool = "no", Kind::Switch, Runtime, Supported;
         /// Serves the channels of shards while the cluster is down.
-        "cluster-allow-pubsubshard-when-down" %own cluster_allow_pubsubshard_when_down: bool = "yes", Kind::Switch, Runtime,
-            Supported;
+        "cluster-allow-pubsubshard-when-down" %own cluster_allow_pubsubshard_when_down: bool = "yes", Kind::Switch, Runtime, Supported;
     }
     "Scripts" {
         /// The time in milliseconds after which a running script makes other clients get BUSY errors, and can be
@@ -687,8 +686,7 @@ supported! {
         /// The maximum length of a single argument of a request, in bytes.
         "proto-max-bulk-len" proto_max_bulk_len: usize = "536870912", Kind::Memory(1 << 20, BULK_LEN_MAX), Runtime, Supported;
         /// Disconnects a client whose incomplete request takes more than this many bytes.
-        "client-query-buffer-limit" client_query_buffer_limit: usize = "1073741824", Kind::Memory(1 << 20, LONG_MAX),
-            Runtime, Supported;
+        "client-query-buffer-limit" client_query_buffer_limit: usize = "1073741824", Kind::Memory(1 << 20, LONG_MAX), Runtime, Supported;
         /// Disconnects a client that does not read its replies. For each client class (normal, slave, pubsub): the hard
         /// limit in bytes, the soft limit in bytes, and how many seconds the soft limit may be exceeded; 0 is no limit.
         "client-output-buffer-limit" %own client_output_buffer_limit: [OutputLimit; 3]

@@ -31,7 +31,7 @@ pub(crate) fn refusal(config: &Config) -> Option<String> {
     if config.cluster_enabled && config.replicaof.is_some() {
         return Some("replicaof directive not allowed in cluster mode".into());
     }
-    if let Err(reason) = config.refuse_beside_engine() {
+    if let Err(reason) = config.refuse_beside_engine().and_then(|()| config.refuse_beside_test_tls()) {
         return Some(reason);
     }
     let ignored = ignored_changes(config);
@@ -60,6 +60,27 @@ impl Config {
         }
         match refused.into_iter().find(|(_, _, is_refused)| *is_refused) {
             Some((name, reason, _)) => Err(format!("the setting '{name}' is not possible with engine etcd: {reason}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Fails if the settings ask for a certificate of the server's own out of test mode, or beside another one.
+    pub(super) fn refuse_beside_test_tls(&self) -> Result<(), String> {
+        if !self.test_tls {
+            return Ok(());
+        }
+        if !self.test_mode {
+            return Err("the setting 'test-tls' is for tests alone: it needs the setting 'test-mode'".to_owned());
+        }
+        let refused = [
+            ("tls-cert-file", self.tls_cert_file.is_some()),
+            ("tls-key-file", self.tls_key_file.is_some()),
+            ("tls-key-file-pass", self.tls_key_file_pass.is_some()),
+        ];
+        match refused.into_iter().find(|(_, is_refused)| *is_refused) {
+            Some((name, _)) => Err(format!(
+                "the setting '{name}' is not possible with test-tls: the server makes its certificate itself"
+            )),
             None => Ok(()),
         }
     }
@@ -94,6 +115,15 @@ mod tests {
             let reason = refusal(text).expect("refused");
             assert!(names.iter().all(|name| reason.contains(name)), "{text}: {reason}");
         }
+        for (text, name) in [
+            ("test-tls yes", "'test-mode'"),
+            ("test-tls yes\ntest-mode yes\ntls-cert-file c", "'tls-cert-file'"),
+            ("test-tls yes\ntest-mode yes\ntls-key-file k", "'tls-key-file'"),
+            ("test-tls yes\ntest-mode yes\ntls-key-file-pass p", "'tls-key-file-pass'"),
+        ] {
+            assert!(refusal(text).expect("refused").contains(name), "{text}");
+        }
+        assert_eq!(refusal("test-tls yes\ntest-mode yes\ntls-port 7000\ntls-protocols TLSv1.2"), None);
         assert_eq!(refusal("unsupported-settings refuse\nsave 60 1\nappendonly yes\ntimeout 5"), None);
     }
 

@@ -111,6 +111,13 @@ impl Builder {
         self.set("test-mode", "yes")
     }
 
+    /// Opens a port for TLS as well, with a certificate that the server makes, as `set("test-tls", "yes")` does in test mode;
+    /// [`Server::tls_url`] has its address, and [`Server::tls_ca`] the authority that clients have to trust.
+    #[cfg(feature = "tls")]
+    pub fn test_tls(self) -> Self {
+        self.set("test-tls", "yes")
+    }
+
     /// Sets a setting of `redis.conf` by its name. A list is given as in a line of that file:
     /// `set("save", "60 1 300 10")`.
     ///
@@ -244,7 +251,7 @@ impl Builder {
         let has_plain = has_plain_port(&self.config);
         let plain =
             has_plain.then(|| ListeningPort::plain(&self.config, self.config.port)).transpose()?.unwrap_or_default();
-        let tls = ListeningPort::tls(&self.config, self.config.tls_port)?;
+        let tls = ListeningPort::first_tls(&mut self.config)?;
         let metrics_port = MetricsPort::open(&self.config)?;
         let unix = self.config.unixsocket.as_deref().map(|path| bind_unix(path, self.config.unixsocketperm));
         let (unix, socket_file) = unix.transpose()?.unzip();

@@ -17,9 +17,9 @@ use tracing::{info, warn};
 
 use crate::config::{Config, SetError, Setting, SettingEffect};
 #[cfg(feature = "tls")]
-use crate::net::tls::Acceptor;
+use crate::net::tls::{self, Acceptor};
 #[cfg(not(feature = "tls"))]
-use crate::net::tls_disabled::Acceptor;
+use crate::net::tls_disabled::{self as tls, Acceptor};
 use crate::text::system_text;
 
 const NOT_LISTENING: &str = "Unable to listen on this port. Check server logs.";
@@ -27,14 +27,15 @@ const NOT_BOUND: &str = "Failed to bind to specified addresses.";
 const NO_TLS: &str = "Unable to update TLS configuration. Check server logs.";
 
 /// Returns true if a server with these settings starts with a port for plain TCP connections. With port 0 there is none
-/// if TLS or a Unix socket is configured, as in Redis; otherwise, where Redis refuses to start, a free port is used.
+/// if TLS or a Unix socket is configured, as in Redis; otherwise, where Redis refuses to start, a free port is used. TLS
+/// of `test-tls` is beside that port.
 pub(crate) fn has_plain_port(config: &Config) -> bool {
     config.port != 0 || takes_free_port(config)
 }
 
 /// Returns true if the operating system chooses the port.
 pub(crate) fn takes_free_port(config: &Config) -> bool {
-    config.port == 0 && config.tls_port == 0 && config.unixsocket.is_none()
+    config.port == 0 && (config.tls_port == 0 || config.test_tls) && config.unixsocket.is_none()
 }
 
 /// The error of a startup that cannot listen at an address.
@@ -97,6 +98,25 @@ impl ListeningPort {
         if port == 0 {
             return Ok(ListeningPort::default());
         }
+        ListeningPort::with_tls(config, port)
+    }
+
+    /// Opens the port for TLS connections with which a server starts, if any. With `test-tls` the certificate is made, and
+    /// the port may be a free one; the settings have both then.
+    ///
+    /// # Errors
+    /// The errors of [`ListeningPort::tls`].
+    pub(crate) fn first_tls(config: &mut Config) -> io::Result<Self> {
+        if !config.test_tls {
+            return ListeningPort::tls(config, config.tls_port);
+        }
+        tls::certify(config)?;
+        let opened = ListeningPort::with_tls(config, config.tls_port)?;
+        config.tls_port = opened.addr().map_or(config.tls_port, |addr| addr.port());
+        Ok(opened)
+    }
+
+    fn with_tls(config: &Config, port: u16) -> io::Result<Self> {
         let acceptor = Acceptor::new(config)
             .map_err(|error| io::Error::new(error.kind(), format!("Failed to configure TLS: {error}")))?;
         Ok(ListeningPort { acceptor: Some(Arc::new(acceptor)), ..ListeningPort::at(bind_all(config, port)?) })
@@ -179,6 +199,11 @@ impl Ports {
     /// Returns the port for plain connections; 0 when there is none.
     pub(crate) fn plain_port(&self) -> u16 {
         self.plain.addr().map_or(0, |addr| addr.port())
+    }
+
+    /// Returns the first address of the port for TLS.
+    pub(crate) fn tls_addr(&self) -> Option<SocketAddr> {
+        self.tls.addr()
     }
 
     /// Applies new settings to the ports; must be called inside a runtime. Connections stay.

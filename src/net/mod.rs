@@ -21,6 +21,8 @@ mod restart;
 pub(crate) mod server;
 pub(crate) mod tenancy;
 #[cfg(feature = "tls")]
+mod test_certificate;
+#[cfg(feature = "tls")]
 pub(crate) mod tls;
 #[cfg(not(feature = "tls"))]
 mod tls_disabled;

@@ -33,7 +33,8 @@ impl RestartMark {
     /// # Errors
     /// If the file cannot be created: a crash would go unnoticed.
     pub(super) fn of(config: &Config) -> io::Result<Option<Self>> {
-        let (grace_ms, port) = (config.restart_grace_ms, config.port.max(config.tls_port));
+        let tls_port = if config.test_tls { 0 } else { config.tls_port }; // that of test mode may be another each time
+        let (grace_ms, port) = (config.restart_grace_ms, config.port.max(tls_port));
         if grace_ms == 0 {
             return Ok(None);
         }

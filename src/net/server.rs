@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::net::accept::ServerShared;
 use crate::net::engine::RunningEngine;
-use crate::net::listener::SocketFile;
+use crate::net::listener::{SocketFile, has_plain_port};
 use crate::net::restart::RestartMark;
 use crate::runtime::block_on;
 use crate::upkeep::time_travel::travel_blocking;
@@ -58,9 +58,30 @@ impl Server {
     /// default user if `requirepass` sets one, and `rediss` where the port is one for TLS.
     pub fn url(&self) -> String {
         let config = self.namespace().settings.current();
-        let scheme = if config.tls_port != 0 && config.port == 0 { "rediss" } else { "redis" };
+        let scheme = if config.tls_port != 0 && !has_plain_port(&config) { "rediss" } else { "redis" };
+        self.url_at(scheme, self.addr)
+    }
+
+    /// Returns the address of the port for TLS in the form of [`Server::url`], `rediss://127.0.0.1:6380`; `None` if there is
+    /// no such port.
+    #[cfg(feature = "tls")]
+    pub fn tls_url(&self) -> Option<String> {
+        let addr = self.shared.ports.lock().tls_addr()?;
+        Some(self.url_at("rediss", addr))
+    }
+
+    /// Returns the certificate of the authority that clients of that port have to trust, in PEM, if the server has made it:
+    /// see [`Builder::test_tls`](crate::Builder::test_tls).
+    #[cfg(feature = "tls")]
+    pub fn tls_ca(&self) -> Option<String> {
+        let config = self.namespace().settings.current();
+        config.test_certificate.as_ref().map(|made| made.authority.clone())
+    }
+
+    fn url_at(&self, scheme: &str, addr: SocketAddr) -> String {
+        let config = self.namespace().settings.current();
         let user = config.requirepass.as_deref().map(|password| format!(":{}@", percent_encoded(password)));
-        format!("{scheme}://{}{}", user.unwrap_or_default(), self.addr)
+        format!("{scheme}://{}{addr}", user.unwrap_or_default())
     }
 
     /// Advances the clock, from one deadline to the next. When this returns, every key whose TTL is over has expired at

@@ -1,4 +1,4 @@
-//! TLS acceptor of a listener, built from the `tls-*` settings.
+//! TLS acceptor of a listener, built from the `tls-*` settings, or from the certificate of `test-tls`.
 //!
 //! rustls implements the protocol; this file loads certificates and keys, and reloads them when a setting has changed.
 //! It opens no socket.
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -25,6 +25,7 @@ use tracing::warn;
 
 use crate::config::{Config, TlsAuthClients};
 use crate::dial::trust::{self, Authorities, ClientVerifier};
+use crate::net::test_certificate;
 use crate::text::read_file;
 
 /// The timeout of a handshake.
@@ -70,12 +71,47 @@ impl Acceptor {
     }
 }
 
+/// Makes a certificate for a server with these settings, which have it then. Clients need none unless the settings say so.
+///
+/// # Errors
+/// If it cannot be made.
+pub(crate) fn certify(config: &mut Config) -> io::Result<()> {
+    config.test_certificate = Some(Arc::new(test_certificate::make(config)?));
+    if !config.has_named("tls-auth-clients") {
+        config.tls_auth_clients = TlsAuthClients::No;
+    }
+    Ok(())
+}
+
 /// Builds the acceptor of the settings.
 ///
 /// # Errors
 ///
 /// The setting and the cause.
 fn make(config: &Config) -> Result<TlsAcceptor, String> {
+    let identity = match &config.test_certificate {
+        Some(made) => {
+            let key = PrivatePkcs8KeyDer::from(made.key.clone());
+            certified(vec![made.certificate.clone().into()], key.into())?
+        }
+        None => identity(config)?,
+    };
+    let builder = ServerConfig::builder_with_protocol_versions(&versions(config)?);
+    let builder = match client_verifier(config)? {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut server = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(identity)));
+    server.session_storage = if config.tls_session_caching {
+        ServerSessionMemoryCache::new(config.tls_session_cache_size as usize)
+    } else {
+        Arc::new(NoServerSessionStorage {})
+    };
+    Ok(TlsAcceptor::from(Arc::new(server)))
+}
+
+/// Reads the files of the certificate and its key.
+fn identity(config: &Config) -> Result<CertifiedKey, String> {
     let certificates = certificates(required(&config.tls_cert_file, "tls-cert-file")?, "tls-cert-file")?;
     let key_path = required(&config.tls_key_file, "tls-key-file")?;
     if config.tls_key_file_pass.is_some() {
@@ -83,18 +119,7 @@ fn make(config: &Config) -> Result<TlsAcceptor, String> {
     }
     let text = read_file(key_path).map_err(|cause| named("tls-key-file", key_path, &cause))?;
     let key = PrivateKeyDer::from_pem_slice(&text).map_err(|cause| named("tls-key-file", key_path, &cause))?;
-    let builder = ServerConfig::builder_with_protocol_versions(&versions(config)?);
-    let builder = match client_verifier(config)? {
-        Some(verifier) => builder.with_client_cert_verifier(verifier),
-        None => builder.with_no_client_auth(),
-    };
-    let mut server = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified(certificates, key)?)));
-    server.session_storage = if config.tls_session_caching {
-        ServerSessionMemoryCache::new(config.tls_session_cache_size as usize)
-    } else {
-        Arc::new(NoServerSessionStorage {})
-    };
-    Ok(TlsAcceptor::from(Arc::new(server)))
+    certified(certificates, key)
 }
 
 /// Pairs the certificates with the key.

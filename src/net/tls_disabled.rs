@@ -18,7 +18,7 @@ impl Acceptor {
     ///
     /// Always.
     pub(crate) fn new(_: &Config) -> io::Result<Self> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "keylatch was built without the feature tls"))
+        Err(unsupported())
     }
 
     /// Unreachable.
@@ -30,4 +30,17 @@ impl Acceptor {
     pub(crate) async fn accept(&self, _: TcpStream, _: &Arc<Config>) -> io::Result<TcpStream> {
         match self.0 {}
     }
+}
+
+/// Fails.
+///
+/// # Errors
+///
+/// Always.
+pub(crate) fn certify(_: &mut Config) -> io::Result<()> {
+    Err(unsupported())
+}
+
+fn unsupported() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "keylatch was built without the feature tls")
 }

@@ -358,3 +358,12 @@ fn a_client_that_never_stops_sending_does_not_keep_the_server_from_stopping() {
     flood.join().expect("the writer");
     reader.join().expect("the reader");
 }
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn a_build_without_tls_refuses_a_start_that_asks_for_it() {
+    for (name, value) in [("test-tls", "yes"), ("tls-port", "1")] {
+        let error = Server::builder().test_mode().set(name, value).start_blocking().err().expect("refused");
+        assert!(error.to_string().ends_with("keylatch was built without the feature tls"), "{error}");
+    }
+}

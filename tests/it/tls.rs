@@ -1,5 +1,7 @@
 //! TLS through the socket: accepted clients, their certificates, and complete arrival of large replies.
 
+mod made;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

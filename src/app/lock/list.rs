@@ -3,11 +3,12 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use crate::app::json::json;
 use crate::app::lock::connection::LockConnection;
 use crate::app::lock::failure::LockFailure;
 use crate::app::lock::info::{self, Info};
 use crate::app::lock::options::ServerOptions;
-use crate::app::lock::shown::{json, shown, time};
+use crate::app::lock::shown::{shown, time};
 use crate::text::system_text;
 
 /// Titles of the columns.

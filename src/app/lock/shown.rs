@@ -20,20 +20,6 @@ pub(super) fn shown(text: &[u8]) -> String {
     safe
 }
 
-/// Returns a string of JSON, in ASCII; bytes that are no text become U+FFFD.
-pub(super) fn json(text: &[u8]) -> String {
-    let mut string = String::from('"');
-    for c in String::from_utf8_lossy(text).chars() {
-        match c {
-            '"' | '\\' => string.extend(['\\', c]),
-            ' '..='~' => string.push(c),
-            _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(string, "\\u{unit:04x}")),
-        }
-    }
-    string.push('"');
-    string
-}
-
 /// Returns a time in its two largest units, such as `3m12s`; tenths of a second where it is short.
 pub(super) fn time(ms: i64) -> String {
     let seconds = ms / 1000;
@@ -80,8 +66,6 @@ mod tests {
         ] {
             assert_eq!(shown(text), expected);
         }
-        assert_eq!(json(b"a\"\\\x1b\xff"), r#""a\"\\\u001b\ufffd""#);
-        assert_eq!(json("\u{fc}\u{1f512}".as_bytes()), r#""\u00fc\ud83d\udd12""#);
     }
 
     #[test]

@@ -12,6 +12,7 @@ fn standard_output_has_one_line_of_json_and_the_log_goes_elsewhere_where_a_progr
     for (args, is_told) in [
         (&["--port", "0"][..], true),
         (&["--port", "0", "--test-mode", "yes"], true),
+        (&["--port", "0", "--always-show-logo", "yes", "--loglevel", "debug"], true),
         (&["--port", "0", "--unixsocket", "s", "--exit-on-stdin-close", "yes"], true),
         (&["--port", "0", "--unixsocket", "s"], false),
     ] {
