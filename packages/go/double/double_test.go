@@ -1,6 +1,8 @@
 package double_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"os"
@@ -12,6 +14,33 @@ import (
 
 	"keylatch/double"
 )
+
+func TestAServerWithTLSIsTrustedByItsOwnAuthorityAlone(t *testing.T) {
+	t.Parallel()
+	server, err := double.Start(double.Options{TLS: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	keylatch := server.Instance(t)
+	if !strings.HasPrefix(keylatch.URL(), "rediss://") || !strings.HasPrefix(server.URL(), "rediss://") {
+		t.Error(keylatch.URL(), server.URL())
+	}
+	do(t, keylatch, "SET", "key", "value")
+	do(t, keylatch.Replica(), "PING")
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(server.CA())) {
+		t.Fatal(server.CA())
+	}
+	connection, err := tls.Dial("tcp", keylatch.Addr(), &tls.Config{RootCAs: roots})
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection.Close()
+	if _, err := tls.Dial("tcp", keylatch.Addr(), &tls.Config{RootCAs: x509.NewCertPool()}); err == nil {
+		t.Error("others trust it, too")
+	}
+}
 
 // do sends a command that has to succeed.
 func do(t *testing.T, instance *double.Instance, words ...any) any {

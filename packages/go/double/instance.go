@@ -25,9 +25,22 @@ func newInstance(t testing.TB, user string, control *connection) *Instance {
 	return &Instance{User: user, t: t, control: control, topologies: map[string]int{}}
 }
 
-func instanceAt(t testing.TB, address, user string) *Instance {
+// address is where a server is reached, as host:port, and whether it speaks TLS there.
+type address struct {
+	host string
+	tls  bool
+}
+
+func (a address) scheme() string {
+	if a.tls {
+		return "rediss"
+	}
+	return "redis"
+}
+
+func instanceAt(t testing.TB, at address, user string) *Instance {
 	t.Helper()
-	instance := newInstance(t, user, &connection{address: address, user: user, password: Password})
+	instance := newInstance(t, user, &connection{address: at.host, user: user, password: Password, tls: at.tls})
 	t.Cleanup(instance.control.close)
 	instance.Now() // makes the instance, and fails where the server has no test mode
 	return instance
@@ -38,10 +51,7 @@ func (i *Instance) Addr() string { return i.control.address }
 
 // URL is what clients connect to; it has the user and the password.
 func (i *Instance) URL() string {
-	at := url.URL{Scheme: "redis", Host: i.Addr(), Path: "/0"}
-	if i.control.tls {
-		at.Scheme = "rediss"
-	}
+	at := url.URL{Scheme: address{tls: i.control.tls}.scheme(), Host: i.Addr(), Path: "/0"}
 	if i.User != "" {
 		at.User = url.UserPassword(i.User, i.control.password)
 	}
@@ -261,7 +271,7 @@ func (i *Instance) Replica() *Instance {
 	i.t.Helper()
 	user := "ns-" + unique()
 	i.command("TEST.INSTANCE", "REPLICA", user)
-	return instanceAt(i.t, i.Addr(), user)
+	return instanceAt(i.t, address{i.Addr(), i.control.tls}, user)
 }
 
 // Link is the command by which Fault concerns the link of a replica to its primary: with Delay writes arrive so much later

@@ -40,13 +40,17 @@ const (
 type Options struct {
 	// Binary is the path of the server: by default KEYLATCH_BINARY, or `keylatch` in PATH.
 	Binary string
+	// TLS makes an authority and a certificate: the URLs of the server and of its instances are rediss://, and Server.CA is
+	// what clients have to trust.
+	TLS bool
 	// Settings are settings of the command line by their names, as {"maxmemory": "1mb"}.
 	Settings map[string]string
 }
 
 // Server is a server process in test mode. It ends with this process at the latest.
 type Server struct {
-	address string
+	address
+	ca string
 
 	process *exec.Cmd
 	stdin   io.Closer
@@ -74,6 +78,9 @@ func Start(options Options) (*Server, error) {
 		settings[name] = value
 	}
 	settings["exit-on-stdin-close"] = "yes"
+	if options.TLS {
+		settings["test-tls"] = "yes"
+	}
 	server := &Server{process: exec.Command(binary), ended: make(chan struct{})}
 	for name, value := range settings {
 		server.process.Args = append(server.process.Args, "--"+name, value)
@@ -103,10 +110,14 @@ func (s *Server) start() error {
 	if err := s.process.Start(); err != nil {
 		return fmt.Errorf("keylatch cannot be started: %w", err)
 	}
-	ready := make(chan string, 1)
+	ready := make(chan readiness, 1)
 	go s.follow(output, ready)
 	select {
-	case s.address = <-ready:
+	case told := <-ready:
+		s.address, s.ca = address{host: net.JoinHostPort(told.Host, fmt.Sprint(told.Port))}, told.CA
+		if told.CA != "" {
+			s.address = address{host: net.JoinHostPort(told.Host, fmt.Sprint(told.TLSPort)), tls: true}
+		}
 		return nil
 	case <-s.ended:
 		return fmt.Errorf("keylatch has not started: %v\n%s", s.process.ProcessState, s.Log())
@@ -116,20 +127,25 @@ func (s *Server) start() error {
 	}
 }
 
-// follow keeps the last lines that the server prints, tells the address that the first of them has, and waits for its end.
-func (s *Server) follow(output io.Reader, ready chan<- string) {
+// readiness is what a server prints when it is ready.
+type readiness struct {
+	Ready   bool
+	Host    string
+	Port    int
+	TLSPort int    `json:"tls_port"`
+	CA      string `json:"tls_ca"`
+}
+
+// follow keeps the last lines that the server prints, tells what the first of them says, and waits for its end.
+func (s *Server) follow(output io.Reader, ready chan<- readiness) {
 	lines := bufio.NewReader(output)
 	for {
 		line, err := lines.ReadString('\n')
 		s.keep(line)
-		var at struct {
-			Ready bool
-			Host  string
-			Port  int
-		}
+		var at readiness
 		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &at) == nil && at.Ready {
 			select {
-			case ready <- net.JoinHostPort(at.Host, fmt.Sprint(at.Port)):
+			case ready <- at:
 			default: // told already
 			}
 		}
@@ -158,10 +174,13 @@ func (s *Server) Log() string {
 }
 
 // URL is the URL of the server; clients that connect to it without a user share one instance.
-func (s *Server) URL() string { return "redis://" + s.address + "/0" }
+func (s *Server) URL() string { return s.scheme() + "://" + s.host + "/0" }
 
 // Addr is the address of the server, host:port.
-func (s *Server) Addr() string { return s.address }
+func (s *Server) Addr() string { return s.host }
+
+// CA is the certificate of the authority that clients have to trust, in PEM, with Options.TLS.
+func (s *Server) CA() string { return s.ca }
 
 // Stop stops the server and waits for its end.
 func (s *Server) Stop() {
@@ -188,7 +207,7 @@ func (s *Server) NamedInstance(t testing.TB, name string) *Instance {
 // else of one that is started once for this process.
 func New(t testing.TB) *Instance {
 	t.Helper()
-	shared.once.Do(func() { shared.address, shared.err = share() })
+	shared.once.Do(func() { shared.address.host, shared.err = share() })
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
@@ -197,7 +216,7 @@ func New(t testing.TB) *Instance {
 
 var shared struct {
 	once    sync.Once
-	address string
+	address address
 	err     error
 }
 
@@ -208,7 +227,7 @@ func share() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return server.address, nil
+		return server.host, nil
 	}
 	parts, err := url.Parse(given)
 	if err != nil {

@@ -226,6 +226,10 @@ export class Keylatch {
   readonly password: string;
   /** What clients connect to. */
   readonly url: string;
+  /** With `start({ tls: true })`: the certificate of the authority that clients have to trust, in PEM. */
+  readonly ca?: string;
+  /** The same as a file, which is there as long as the server runs. */
+  readonly caFile?: string;
   /** Sends any command over the control connection. Integers beyond 2^53 in its reply are of type bigint. */
   command(...args: (string | number | bigint | Buffer)[]): Promise<any>;
   /**
@@ -288,6 +292,10 @@ export class RunningServer {
   readonly host: string;
   readonly port: number;
   readonly url: string;
+  /** With `start({ tls: true })`: the certificate of the authority that clients have to trust, in PEM. */
+  readonly ca?: string;
+  /** The same as a file, which is there as long as the server runs. */
+  readonly caFile?: string;
   /** Makes a private instance; without a name, one that nobody else has. */
   instance(name?: string): Promise<Keylatch>;
   /** How the server has ended; undefined as long as it runs, and where this process does not know. */
@@ -306,6 +314,11 @@ export class Server extends RunningServer {
 export interface StartOptions {
   /** The path of the server. [findBinary()] */
   binary?: string;
+  /**
+   * Makes an authority and a certificate: the URL of the server and those of its instances are `rediss://`, and `ca` is what
+   * clients have to trust. [false]
+   */
+  tls?: boolean;
   /** Settings by their names: `{ maxmemory: '1mb' }`. With `unixsocket` or `tls-port`, `port` must be given, too. */
   settings?: Record<string, string | number>;
 }

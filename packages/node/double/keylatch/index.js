@@ -52,14 +52,17 @@ class RunningServer {
     const { hostname, port } = new URL(url);
     this.host = hostname.replace(/^\[|\]$/g, '') || '127.0.0.1';
     this.port = Number(port || 6379);
+    this.tls = false;
   }
 
   get url() {
-    return new Keylatch(this.host, this.port).url;
+    return new Keylatch(this.host, this.port, undefined, undefined, undefined, this.tls).url;
   }
 
   async instance(name) {
-    const instance = new Keylatch(this.host, this.port, `ns-${name ?? randomUUID()}`, undefined, () => this.ended());
+    const { host, port, tls, ca, caFile } = this;
+    const instance = new Keylatch(host, port, `ns-${name ?? randomUUID()}`, undefined, () => this.ended(), tls);
+    Object.assign(instance, { ca, caFile });
     try {
       await instance.now(); // makes the instance, and fails where the server has no test mode
     } catch (error) {
@@ -81,8 +84,9 @@ class Server extends RunningServer {
   #closed;
   #log;
 
-  constructor(child, closed, log, { host, port }) {
+  constructor(child, closed, log, { host, port, tls_port: tlsPort, tls_ca: ca, tls_ca_file: caFile }) {
     super(new Keylatch(host, port).url);
+    if (tlsPort !== undefined) Object.assign(this, { tls: true, port: tlsPort, ca, caFile });
     this.#child = child;
     this.#closed = closed;
     this.#log = log;
@@ -115,11 +119,12 @@ class Server extends RunningServer {
 }
 
 /** Starts a server process, on a free port unless the settings name one; resolves when it is ready. */
-async function start({ binary = findBinary(), settings = {}, ...others } = {}) {
+async function start({ binary = findBinary(), tls = false, settings = {}, ...others } = {}) {
   refuseOthers(others);
-  const forTests = { 'test-mode': 'yes', 'exit-on-stdin-close': 'yes' };
+  const forTests = { 'test-mode': 'yes', 'exit-on-stdin-close': 'yes', ...tls ? { 'test-tls': 'yes' } : {} };
   const all = { port: 0, bind: '127.0.0.1', loglevel: 'warning', ...forTests, ...settings };
-  if (Number(all.port) === 0 && (all.unixsocket || Number(all['tls-port'] ?? 0) !== 0)) {
+  const hasTlsAlone = !tls && Number(all['tls-port'] ?? 0) !== 0;
+  if (Number(all.port) === 0 && (all.unixsocket || hasTlsAlone)) {
     throw new TypeError('with unixsocket or tls-port the server opens no TCP port of itself: give a port as well');
   }
   const args = Object.entries(all).flatMap(([name, value]) => [`--${name}`, String(value)]);

@@ -165,7 +165,7 @@ class Keylatch {
   async replica(name) {
     const user = `ns-${name ?? randomUUID()}`;
     await this.command('TEST.INSTANCE', 'REPLICA', user);
-    return this.#beside(this.host, this.port, user, this.password);
+    return this.#beside(this.host, this.port, user, this.password, this.tls);
   }
 
   async cluster({ name, ...options } = {}) {
@@ -185,7 +185,8 @@ class Keylatch {
 
   /** Another control connection to the same server, as another user or at another port. */
   #beside(host, port, user, password, tls) {
-    const beside = new Keylatch(host, port, user, password, this.#ended, tls);
+    const { ca, caFile } = this;
+    const beside = Object.assign(new Keylatch(host, port, user, password, this.#ended, tls), { ca, caFile });
     beside.#clocks = this.#clocks;
     return beside;
   }

@@ -12,6 +12,8 @@ import { createSentinel } from 'redis';
 export async function uses(): Promise<void> {
   await using server = await start({ settings: { maxmemory: '1mb', hz: 20 } });
   const keylatch: Keylatch = await server.instance('name');
+  await using encrypted = await start({ tls: true });
+  const authority: string | undefined = (await encrypted.instance()).ca ?? encrypted.caFile;
   const now: number = await keylatch.advance(1000);
   await keylatch.advance(1000, { process: false });
   keylatch.follow(mock.timers);

@@ -71,6 +71,35 @@ def test_a_server_without_a_tcp_port_is_refused(settings):
         keylatch.Server(**settings)
 
 
+def test_a_server_with_tls_is_trusted_by_its_own_authority_alone():
+    with keylatch.Server(tls=True) as server, keylatch.Server(tls=True) as other, server.instance() as instance:
+        assert instance.url.startswith("rediss://ns-") and server.url.startswith("rediss://127.0.0.1:")
+        trusted = {"ssl_ca_certs": instance.ca_file, "ssl_check_hostname": True}
+        with redis.Redis.from_url(instance.url, **trusted) as client:
+            client.set("key", "value", px=100)
+            assert client.config_get("tls-port") == {"tls-port": str(server.port)}
+            instance.advance(100)
+            assert client.get("key") is None
+        with pytest.raises(redis.ConnectionError, match="CERTIFICATE_VERIFY_FAILED"):
+            redis.Redis.from_url(instance.url, ssl_ca_certs=other.ca_file).ping()
+        with instance.replica() as replica, redis.Redis.from_url(replica.url, ssl_ca_certs=replica.ca_file) as client:
+            assert client.role()[0] == b"slave"
+    assert not pathlib.Path(server.ca_file).exists()
+
+
+def test_clusters_and_explored_scenarios_speak_tls_with_the_same_authority():
+    def scenario(instance):
+        with redis.Redis.from_url(instance.url, ssl_ca_certs=instance.ca_file) as client:
+            with contextlib.suppress(redis.ConnectionError):
+                client.set("key", "value")
+
+    with keylatch.Server(tls=True) as server, server.instance() as instance:
+        keylatch.explore(scenario, server=server, kinds=["lost-reply"])
+        nodes = instance.cluster(replicas=0, tls=True)
+        with redis.RedisCluster.from_url(nodes.url, ssl_ca_certs=instance.ca_file) as client:
+            assert client.set("key", "value")
+
+
 def test_a_start_that_fails_says_why():
     with pytest.raises(RuntimeError, match="nonsense"):
         keylatch.Server(nonsense="1")

@@ -14,6 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { Keylatch, RunningServer, findBinary, instance, start } from 'keylatch';
 import globalSetup from 'keylatch/global-setup';
+import { createClient } from 'redis';
 
 const LIMIT = { timeout: 120_000 };
 
@@ -61,6 +62,34 @@ test('a server without a TCP port is refused', LIMIT, async () => {
   for (const settings of [{ unixsocket: 'socket' }, { 'tls-port': 6380 }]) {
     await assert.rejects(start({ settings }), { name: 'TypeError', message: /give a port/ });
   }
+});
+
+test('a server with TLS is trusted by its own authority alone', LIMIT, async () => {
+  const server = await start({ tls: true });
+  const instance = await server.instance();
+  assert.match(instance.url, /^rediss:\/\/ns-/);
+  assert.equal(readFileSync(instance.caFile, 'utf8'), instance.ca);
+  const { ca } = instance;
+  const client = new Redis(instance.url, { tls: { ca } });
+  await client.set('key', 'value', 'PX', 100);
+  await instance.advance(100);
+  assert.equal(await client.get('key'), null);
+  client.disconnect();
+  const other = await createClient({ url: instance.url, socket: { tls: true, ca } }).connect();
+  assert.equal(await other.set('key', 'value'), 'OK');
+  other.destroy();
+  const stranger = createClient({ url: instance.url, socket: { tls: true, reconnectStrategy: false } });
+  stranger.on('error', () => {});
+  await assert.rejects(stranger.connect(), /self.signed|unable to verify/);
+  const cluster = await instance.cluster({ replicas: 0, tls: true });
+  const clients = new Redis.Cluster(cluster.startupNodes, { redisOptions: { tls: { ca } } });
+  assert.equal(await clients.set('key', 'value'), 'OK');
+  clients.disconnect();
+  const replica = await instance.replica();
+  assert.deepEqual([(await replica.command('ROLE'))[0], replica.ca], ['slave', ca]);
+  for (const each of [replica, cluster, instance]) each.close();
+  await server.stop();
+  assert.throws(() => readFileSync(server.caFile), { code: 'ENOENT' });
 });
 
 test('a start that fails says why', LIMIT, async () => {

@@ -118,7 +118,7 @@ class Explored(Keylatch):
     """The instance of a run, by the control connection of a worker."""
 
     def __init__(self, server: RunningServer, connection: Connection, user: str, moves_process: bool) -> None:
-        super().__init__(server.host, server.port, user, ended=server.ended)
+        super().__init__(server.host, server.port, user, ended=server.ended, tls=server.tls, ca_file=server.ca_file)
         self._connection, self._moves_process = connection, moves_process
 
     def failover(self, lose: int | None = 0) -> None:
@@ -221,7 +221,7 @@ class Exploration:
 
     def connect(self) -> Connection:
         """Returns a control connection for a worker."""
-        return Connection(self._server.host, self._server.port, None, "any")
+        return Connection(self._server.host, self._server.port, None, "any", self._server.tls)
 
     def perform(self, trial: Trial, connection: Connection) -> None:
         """Makes a run, in an instance of its own, which ends when the connection enters another."""

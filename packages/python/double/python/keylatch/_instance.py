@@ -70,8 +70,13 @@ class Keylatch:
         password: str = "any",
         ended: Callable[[], str | None] = lambda: None,
         tls: bool = False,
+        ca_file: str | None = None,
     ) -> None:
-        """`ended` tells how the server has ended, None as long as it runs; for the error of a lost connection."""
+        """`ended` tells how the server has ended, None as long as it runs; for the error of a lost connection.
+
+        `ca_file` is the authority that clients have to trust, if the server has made it: see `Server(tls=True)`.
+        """
+        self.ca_file = ca_file
         self.host, self.port, self.user, self.password, self.tls = host, port, user, password, tls
         self._ended = ended
         self._topologies: collections.Counter[str] = collections.Counter()
@@ -224,7 +229,7 @@ class Keylatch:
         """
         user = f"ns-{name or uuid.uuid4().hex}"
         self.command("TEST.INSTANCE", "REPLICA", user)
-        return self._beside(self.host, self.port, user, self.password)
+        return self._beside(self.host, self.port, user, self.password, self.tls)
 
     def cluster(
         self,
@@ -281,7 +286,7 @@ class Keylatch:
 
     def _beside(self, host: str, port: int, user: str | None, password: str, tls: bool = False) -> Keylatch:
         """Returns another control connection to the same server, as another user or at another port."""
-        beside = Keylatch(host, port, user, password, self._ended, tls)
+        beside = Keylatch(host, port, user, password, self._ended, tls, self.ca_file)
         beside._moves_process = self._moves_process
         return beside
 

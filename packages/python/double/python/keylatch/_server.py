@@ -39,6 +39,9 @@ def find_binary() -> str:
 class RunningServer:
     """A server in test mode that another program has started."""
 
+    tls = False  # whether its port is one for TLS
+    ca_file: str | None = None  # the authority that clients have to trust then
+
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme != "redis":
@@ -48,11 +51,12 @@ class RunningServer:
     @property
     def url(self) -> str:
         """The URL of the server; clients that connect to it without a user share one instance."""
-        return Keylatch(self.host, self.port, None).url
+        return Keylatch(self.host, self.port, None, tls=self.tls).url
 
     def instance(self, name: str | None = None) -> Keylatch:
         """Returns a private instance; without a name, a new one."""
-        return Keylatch(self.host, self.port, f"ns-{name or uuid.uuid4().hex}", ended=self.ended)
+        user = f"ns-{name or uuid.uuid4().hex}"
+        return Keylatch(self.host, self.port, user, ended=self.ended, tls=self.tls, ca_file=self.ca_file)
 
     def ended(self) -> str | None:
         """Returns how the server has ended; None as long as it runs, and where this process does not know."""
@@ -70,13 +74,18 @@ class Server(RunningServer):
 
     Settings are those of the command line: `Server(maxmemory="1mb")`, with `_` for `-` in names. With `unixsocket` or
     `tls_port`, a `port` must be given as well, since the methods for tests use TCP without TLS.
+
+    With `tls` the server makes an authority and a certificate: its URL and those of its instances are `rediss://`, and
+    `ca_file` is the file of the authority, as long as it runs.
     """
 
-    def __init__(self, binary: str | None = None, **settings: str | int) -> None:
+    def __init__(self, binary: str | None = None, *, tls: bool = False, **settings: str | int) -> None:
         options = {"port": "0", "bind": "127.0.0.1", "loglevel": "warning", "test-mode": "yes"}
         options |= {"exit-on-stdin-close": "yes"}
+        options |= {"test-tls": "yes"} if tls else {}
         options |= {name.replace("_", "-"): str(value) for name, value in settings.items()}
-        if options["port"] == "0" and (options.get("unixsocket") or options.get("tls-port", "0") != "0"):
+        has_tls_alone = not tls and options.get("tls-port", "0") != "0"
+        if options["port"] == "0" and (options.get("unixsocket") or has_tls_alone):
             raise ValueError("with unixsocket or tls_port the server opens no TCP port of itself: give a port as well")
         command = [binary or find_binary(), *(part for name, value in options.items() for part in (f"--{name}", value))]
         self._log: collections.deque[str] = collections.deque(maxlen=100)
@@ -103,6 +112,8 @@ class Server(RunningServer):
             why = f"it ended with status {status}" if in_time else f"it was not ready within {READY_S} s"
             raise RuntimeError(f"keylatch did not start: {why}: {' '.join(command)}\n{self.log}")
         super().__init__(Keylatch(self._address["host"], self._address["port"], None).url)
+        if tls:
+            self.tls, self.port, self.ca_file = True, self._address["tls_port"], self._address["tls_ca_file"]
 
     @property
     def pid(self) -> int:
