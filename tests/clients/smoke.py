@@ -96,6 +96,8 @@ def smoke(host, port, protocol):
     assert set(client.scan_iter(match='scan:*', count=50)) == {f'scan:{number}' for number in range(1000)}
     assert client.dbsize() == len(client.keys())
     assert client.info()['redis_version'] and client.info('server')['tcp_port'] == port
+    # The version that the server was started as, if any.
+    assert f'redis-{client.info()["redis_version"]}'.startswith(os.environ.get('KEYLATCH_PROFILE', ''))
     assert client.config_get('maxmemory')['maxmemory'] == '0'
     client.flushall()
     client.close()
