@@ -25,6 +25,7 @@ use tokio::time::{Sleep, sleep};
 use crate::memory::heap::{SHARED_BYTES_LEN, allocation_len, list_len};
 use crate::resp::{Output, Protocol, Reply};
 use crate::store::{MemoryAccount, ReportedMemory};
+use crate::time::clock::since_boot_ms;
 
 /// A set of the signals below.
 pub(crate) type OutboxSignals = u8;
@@ -37,6 +38,8 @@ pub(crate) const OVERFLOW: OutboxSignals = 1 << 1;
 pub(crate) const PUSHED: OutboxSignals = 1 << 2;
 /// Clients use too much memory: close this connection and drop its pending output.
 pub(crate) const EVICTED: OutboxSignals = 1 << 4;
+/// Frames are held back, and due later.
+pub(crate) const LATE: OutboxSignals = 1 << 5;
 /// The signals that close a connection.
 pub(crate) const ENDS: OutboxSignals = END | OVERFLOW | EVICTED;
 /// A blocked client must check whether it still is blocked.
@@ -114,26 +117,21 @@ impl Outbox {
         self.push_part(push_frame, limit, usize::MAX)
     }
 
-    /// Queues a frame like [`Outbox::push`], or what a rule leaves of it, which is asked with the frame in RESP3. A message that
-    /// is lost on its way counts as queued.
+    /// Queues what a rule leaves of a frame, like [`Outbox::push`]; the rule can ask for the frame in RESP3. A message that is
+    /// lost on its way counts as queued.
     #[cold]
     pub(super) fn push_by_rule(
         &self,
         push_frame: &mut PushFrame<'_>,
         limit: u64,
-        rule: impl FnOnce(&[u8]) -> Delivery,
+        rule: impl FnOnce(&mut dyn FnMut() -> Bytes) -> Delivery,
     ) -> bool {
-        let encoded = push_frame.in_protocol(Protocol::Resp3, &self.memory_account);
-        match rule(&encoded) {
+        match rule(&mut || push_frame.in_protocol(Protocol::Resp3, &self.memory_account)) {
             Delivery::Whole => self.push(push_frame, limit),
             Delivery::Late(delay) => self.push_late(push_frame, limit, delay),
             Delivery::Lost => true,
-            Delivery::CutAfter(0) => {
-                self.signal(END);
-                true
-            }
             Delivery::CutAfter(len) => {
-                let is_queued = self.push_part(push_frame, limit, len);
+                let is_queued = len == 0 || self.push_part(push_frame, limit, len);
                 self.signal(END);
                 is_queued
             }
@@ -147,7 +145,8 @@ impl Outbox {
         frame.truncate(len);
         inner.len += frame.len();
         if let Some(late) = &mut inner.late {
-            late.frames.push_back((Duration::ZERO, frame));
+            late.add(Duration::ZERO, frame);
+            inner.count_list();
             return true;
         }
         inner.frames.push_back(frame);
@@ -161,7 +160,9 @@ impl Outbox {
         let mut inner = self.inner.lock();
         let Some(frame) = self.admit(&mut inner, push_frame, limit) else { return false };
         inner.len += frame.len();
-        inner.late.get_or_insert_default().frames.push_back((delay, frame));
+        inner.late.get_or_insert_default().add(delay, frame);
+        inner.count_list();
+        self.raise(&mut inner, LATE);
         // The client's task waits for the delay.
         if let Some(waker) = &inner.waker {
             waker.wake_by_ref();
@@ -183,15 +184,21 @@ impl Outbox {
         Some(frame)
     }
 
-    /// Moves frames to the client's output, oldest first, until about `limit` bytes are moved or none remains.
+    /// Moves frames to the client's output, oldest first, until about `limit` bytes are moved or none remains; those that are
+    /// held back stay.
     pub fn take_into(&self, out: &mut Output, limit: usize) {
         self.take(&mut self.inner.lock(), out, limit);
     }
 
-    /// Changes the protocol of later frames; queued ones are moved to the output first.
+    /// Moves all frames to the client's output, also those that are held back: what follows would be wrong before them.
+    pub(crate) fn take_all_into(&self, out: &mut Output) {
+        self.take_all(&mut self.inner.lock(), out);
+    }
+
+    /// Changes the protocol of later frames; all others are moved to the output first.
     pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
         let mut inner = self.inner.lock();
-        self.take(&mut inner, out, usize::MAX);
+        self.take_all(&mut inner, out);
         inner.protocol = protocol;
     }
 
@@ -201,7 +208,7 @@ impl Outbox {
         (inner.frames.len() + inner.late.as_ref().map_or(0, |late| late.frames.len()), inner.len)
     }
 
-    /// Waits for any of the signals.
+    /// Waits for any of the signals, and until a frame is due that is held back.
     pub fn poll(&self, cx: &Context<'_>, awaited: OutboxSignals) -> Poll<()> {
         let mut inner = self.inner.lock();
         self.release_late(&mut inner, cx);
@@ -216,17 +223,26 @@ impl Outbox {
         Poll::Pending
     }
 
-    /// Queues the frames whose delay is over, and waits for the delay of the next one.
+    /// Queues the frames that are held back and due, and waits for the next one.
     fn release_late(&self, inner: &mut Inner, cx: &Context<'_>) {
         let Inner { late: Some(late), frames, .. } = inner else { return };
         late.release(frames, cx);
         if late.frames.is_empty() {
             inner.late = None;
+            self.signals.fetch_and(!LATE, Ordering::AcqRel);
         }
         if !inner.frames.is_empty() {
             inner.count_list();
             self.raise(inner, PUSHED);
         }
+    }
+
+    fn take_all(&self, inner: &mut Inner, out: &mut Output) {
+        if let Some(late) = inner.late.take() {
+            inner.frames.extend(late.frames.into_iter().map(|(_, frame)| frame));
+            self.signals.fetch_and(!LATE, Ordering::AcqRel);
+        }
+        self.take(inner, out, usize::MAX);
     }
 
     fn take(&self, inner: &mut Inner, out: &mut Output, limit: usize) {
@@ -265,7 +281,8 @@ impl Inner {
     }
 
     fn count_list(&mut self) {
-        let len = list_len::<Bytes>(self.frames.capacity());
+        let late = self.late.as_ref().map_or(0, |late| list_len::<(u64, Bytes)>(late.frames.capacity()));
+        let len = list_len::<Bytes>(self.frames.capacity()) + late;
         self.list.set(if len < Self::COUNTED_MIN { 0 } else { len });
     }
 }
@@ -282,27 +299,38 @@ pub(crate) enum Delivery {
     CutAfter(usize),
 }
 
-/// Function that decides on messages by their encoding in RESP3 and the receiver's name.
-pub(crate) type PushRule = Arc<dyn Fn(&[u8], &str) -> Delivery + Send + Sync>;
+/// Function that decides on messages, which it can ask for in RESP3, by the receiver's name.
+pub(crate) type PushRule = Arc<dyn Fn(&mut dyn FnMut() -> Bytes, &str) -> Delivery + Send + Sync>;
 
-/// Frames that are sent later, each by its delay after the one before it.
+/// Frames that are held back, in their order.
 #[derive(Default)]
 struct LateFrames {
-    frames: VecDeque<(Duration, Bytes)>,
-    /// The delay of the first one, once the client's task waits for it.
-    delay: Option<Pin<Box<Sleep>>>,
+    /// Each with the time at which it is due, in milliseconds since the system was booted.
+    frames: VecDeque<(u64, Bytes)>,
+    /// The wait for the first one, once the client's task waits.
+    wait: Option<Pin<Box<Sleep>>>,
 }
 
 impl LateFrames {
-    /// Moves the frames whose delay is over to those that are sent.
+    /// Adds a frame that is due after this time, and not before the frames that are there.
+    fn add(&mut self, delay: Duration, frame: Bytes) {
+        let due = since_boot_ms().saturating_add(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+        let last = self.frames.back().map_or(0, |(last, _)| *last);
+        self.frames.push_back((due.max(last), frame));
+    }
+
+    /// Moves the frames that are due to those that are sent.
     fn release(&mut self, sent: &mut VecDeque<Bytes>, cx: &Context<'_>) {
         let mut cx = Context::from_waker(cx.waker());
-        while let Some((time, _)) = self.frames.front() {
-            let delay = self.delay.get_or_insert_with(|| Box::pin(sleep(*time)));
-            if !time.is_zero() && delay.as_mut().poll(&mut cx).is_pending() {
-                return;
+        while let Some((due, _)) = self.frames.front() {
+            let left_ms = due.saturating_sub(since_boot_ms());
+            if left_ms > 0 {
+                let wait = self.wait.get_or_insert_with(|| Box::pin(sleep(Duration::from_millis(left_ms))));
+                if wait.as_mut().poll(&mut cx).is_pending() {
+                    return;
+                }
             }
-            self.delay = None;
+            self.wait = None;
             sent.extend(self.frames.pop_front().map(|(_, frame)| frame));
         }
     }

@@ -212,9 +212,9 @@ impl Client {
         None
     }
 
-    /// Delays the reply to the present request.
+    /// Delays the reply to the present request, unless something else happens to it.
     pub(crate) fn delay_reply(&mut self, time: Duration) {
-        self.session.tampering = Some(Box::new(FaultKind::Delay(time)));
+        self.session.tampering.get_or_insert_with(|| Box::new(FaultKind::Delay(time)));
     }
 
     /// Closes the connection instead of replying to the present request.

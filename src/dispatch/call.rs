@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::client::backlog::SHARE_MIN;
 use crate::client::caller::Caller;
-use crate::client::outbox::PUSHED;
+use crate::client::outbox::{LATE, OutboxSignals, PUSHED};
 use crate::client::registry::{Suspended, Unblocked};
 use crate::client::session::{DelayedReply, Replies, Session};
 use crate::client::staged::NewFence;
@@ -375,25 +375,26 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Writes pending push messages before the reply. Inside EXEC, whose reply must not be interrupted, they come after
-    /// it.
+    /// Writes pending push messages before the reply, also those that are held back. Inside EXEC, whose reply must not be
+    /// interrupted, they come after it.
     pub fn take_pushed(&mut self) {
-        if !self.is_nested() {
-            self.take_pushed_first();
+        if !self.is_nested() && self.may_push_first(PUSHED | LATE) {
+            self.caller.info.outbox.take_all_into(self.reply.output());
         }
     }
 
     /// Writes pending push messages before the reply of a call with nested calls. While an engine executes the call,
     /// perhaps more than once, they stay in the outbox.
     pub fn take_pushed_first(&mut self) {
-        if self.caller.staged.is_some() {
-            return;
+        if self.may_push_first(PUSHED) {
+            self.caller.info.outbox.take_into(self.reply.output(), usize::MAX);
         }
-        let outbox = &self.caller.info.outbox;
+    }
+
+    /// Returns whether there are push messages with one of these signals that can be written before the reply.
+    fn may_push_first(&self, signals: OutboxSignals) -> bool {
         let has_replies = self.mode.seen_session().is_none_or(|session| session.replies == Replies::On);
-        if has_replies && outbox.signals() & PUSHED != 0 {
-            outbox.take_into(self.reply.output(), usize::MAX);
-        }
+        self.caller.staged.is_none() && has_replies && self.caller.info.outbox.signals() & signals != 0
     }
 
     /// Returns whether the call is one of several with a common reply, as inside EXEC.

@@ -8,7 +8,7 @@ use crate::client::registry::Blocked;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::namespace::member::NodeReport;
-use crate::resp::Request;
+use crate::resp::{Protocol, Request};
 use crate::topology::sentinel::SentinelPlan;
 
 /// A call whose client was blocked.
@@ -106,6 +106,8 @@ impl TopologyAccess {
 pub struct NamespaceEntry {
     /// Namespace to be entered.
     pub destination: Destination,
+    /// The name and the protocol that the client has then, if it has asked for others.
+    pub(crate) chosen: (Option<String>, Option<Protocol>),
     /// Reason for which the entry was refused, once it was.
     pub refusal: Option<Error>,
 }

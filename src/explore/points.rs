@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::explore::kind::PointKind;
-use crate::resp::parse_int;
 use crate::spec::marks::{LOADS_SCRIPTS, RUNS_DIGEST, RUNS_FUNCTION, SPARED_BY_FAULTS};
 use crate::spec::{CommandSpec, DENY_OOM, WRITE};
 use crate::test_mode::{CONTROL_CLIENT, Fault, ReceivedCall};
@@ -179,7 +178,7 @@ impl Baseline {
 /// than [`DATES_WITHIN_MS`] away from another one.
 fn dateless(text: &[u8], near_ms: i64) -> Vec<u8> {
     let is_date = |number: &[u8]| {
-        let Some(value) = parse_int(number) else { return false };
+        let Some(value) = str::from_utf8(number).ok().and_then(|text| text.parse::<i64>().ok()) else { return false };
         let unix_ms = match number.len() {
             10 => value * 1000,
             13 => value,

@@ -141,7 +141,7 @@ pub(crate) enum Reception {
 /// Returns the rule by which faults change pushed messages.
 fn push_rule(test_mode: &TestMode) -> PushRule {
     let faults = test_mode.faults.clone();
-    Arc::new(move |frame, name| match faults.lock().fault_of_push(frame, name) {
+    Arc::new(move |encode, name| match faults.lock().fault_of_push(encode, name) {
         None => Delivery::Whole,
         Some(FaultKind::Delay(time)) => Delivery::Late(time),
         Some(FaultKind::Lose) => Delivery::Lost,

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows a command, and of the protocol only the line that rejects a connection.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -20,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use crate::client::info::{ClientInfo, Peer};
+use crate::client::outbox::ENDS;
 use crate::client::session::Client;
 use crate::config::{Config, SetError};
 use crate::dispatch::Handlers;
@@ -194,7 +196,7 @@ impl ServerShared {
             };
             self.namespace.instance.panics.pass(Site::Accept);
             match accepted {
-                Ok((stream, addr)) => self.receive(stream, addr, &namespace, tls.clone()),
+                Ok((stream, addr)) => self.hand_out_tcp(stream, addr, &namespace, tls.clone()),
                 Err(error) => pause_after(&error).await,
             }
         }
@@ -227,31 +229,6 @@ impl ServerShared {
         }
     }
 
-    /// Receives a new connection.
-    fn receive(
-        self: &Arc<Self>,
-        stream: TcpStream,
-        addr: SocketAddr,
-        namespace: &Arc<Namespace>,
-        tls: Option<Arc<Acceptor>>,
-    ) {
-        match namespace.reception("") {
-            Reception::Served => self.hand_out_tcp(stream, addr, namespace, tls),
-            Reception::Refused(line) => self.refuse(stream, Error::Injected(line)),
-            Reception::Late(time) => {
-                let (shared, namespace) = (self.clone(), namespace.clone());
-                self.tasks.spawn(async move {
-                    tokio::select! {
-                        () = shared.namespace.instance.stop.cancelled() => {}
-                        () = tokio::time::sleep(time) => shared.hand_out_tcp(stream, addr, &namespace, tls),
-                    }
-                });
-            }
-            // A connection that lingers for no time is reset.
-            Reception::Reset => _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO)),
-        }
-    }
-
     fn hand_out_tcp(
         &self,
         stream: TcpStream,
@@ -272,10 +249,20 @@ impl ServerShared {
         if is_stranger && config.protected_mode && namespace.acl.default_user().needs_no_password() {
             return self.refuse(stream, Error::ProtectedMode);
         }
+        let silence = match namespace.reception("") {
+            Reception::Served => Duration::ZERO,
+            Reception::Late(time) => time,
+            Reception::Refused(line) => return self.refuse(stream, Error::Injected(line)),
+            // A connection that lingers for no time is reset.
+            Reception::Reset => {
+                let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+                return;
+            }
+        };
         let Ok(stream) = stream.into_std() else { return };
         match tls {
-            None => self.hand_out(namespace, peer, &config, async move { TcpStream::from_std(stream) }),
-            Some(tls) => self.hand_out_tls(namespace, peer, config, (stream, tls)),
+            None => self.hand_out((namespace, silence), peer, &config, async move { TcpStream::from_std(stream) }),
+            Some(tls) => self.hand_out_tls((namespace, silence), peer, config, (stream, tls)),
         }
     }
 
@@ -283,7 +270,7 @@ impl ServerShared {
     /// client after that.
     fn hand_out_tls(
         &self,
-        namespace: &Arc<Namespace>,
+        (namespace, silence): (&Arc<Namespace>, Duration),
         peer: Peer,
         config: Arc<Config>,
         (stream, tls): (std::net::TcpStream, Arc<Acceptor>),
@@ -291,7 +278,7 @@ impl ServerShared {
         let server = namespace.clone();
         let places = config.clients_max().saturating_sub(server.instance.admissions.connected());
         let handshake = self.handshakes.begin(places, &server.instance.stop);
-        self.spawn(namespace, async move {
+        self.spawn((namespace, silence), async move {
             let shaken = handshake.shake(async { tls.accept(TcpStream::from_std(stream)?, &config).await }).await;
             if let Err(cause) = &shaken
                 && cause.kind() != io::ErrorKind::Interrupted
@@ -313,13 +300,14 @@ impl ServerShared {
         let fd = i64::from(stream.as_raw_fd());
         let peer = Peer { addr: addr.clone(), laddr: addr, fd, is_unix: true };
         let Ok(stream) = stream.into_std() else { return };
-        self.hand_out(&self.namespace, peer, &config, async move { UnixStream::from_std(stream) });
+        let served_at_once = (&self.namespace, Duration::ZERO);
+        self.hand_out(served_at_once, peer, &config, async move { UnixStream::from_std(stream) });
     }
 
     /// Hands a client's connection to the next worker, which registers it with its own runtime.
     fn hand_out<S>(
         &self,
-        namespace: &Arc<Namespace>,
+        (namespace, silence): (&Arc<Namespace>, Duration),
         peer: Peer,
         config: &Config,
         register: impl Future<Output = io::Result<S>> + Send + 'static,
@@ -327,14 +315,14 @@ impl ServerShared {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let info = namespace.clients.admit(peer, namespace.clock.now(), config.clients_max());
-        self.spawn(namespace, async move { (register.await, info) });
+        self.spawn((namespace, silence), async move { (register.await, info) });
     }
 
     /// Spawns a connection on the next worker, from a future that yields the stream and, if the limit allows, the
-    /// client.
+    /// client. The client is not answered before a time of silence is over, or it is told to close.
     fn spawn<S>(
         &self,
-        namespace: &Arc<Namespace>,
+        (namespace, silence): (&Arc<Namespace>, Duration),
         arrival: impl Future<Output = (io::Result<S>, Option<Arc<ClientInfo>>)> + Send + 'static,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -347,6 +335,10 @@ impl ServerShared {
             let (stream, info) = arrival.await;
             match (stream, info) {
                 (Ok(stream), Some(info)) => {
+                    if !silence.is_zero() {
+                        let is_ending = poll_fn(|cx| info.outbox.poll(cx, ENDS));
+                        _ = tokio::time::timeout(silence, is_ending).await;
+                    }
                     let client = Client::new(info, &server.acl);
                     return Some(Connection::new(stream, server, client, pool));
                 }

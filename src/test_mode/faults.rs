@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use tokio_util::codec::Decoder;
 
@@ -29,21 +29,21 @@ const CONNECT: &str = "CONNECT";
 /// Word in place of a command for messages that the server sends of itself.
 const PUSH: &str = "PUSH";
 
-/// The kinds of pushed messages, by their first element; true for those about channels or keys.
-const PUSH_KINDS: &[(&str, bool)] = &[
-    ("message", true),
-    ("pmessage", true),
-    ("smessage", true),
-    ("invalidate", true),
-    ("lock-lost", true),
-    ("tracking-redir-broken", false),
-    ("moving", false),
-    ("migrating", false),
-    ("migrated", false),
-    ("failing_over", false),
-    ("failed_over", false),
-    ("smigrating", false),
-    ("smigrated", false),
+/// The kinds of pushed messages, by their first element, each with the position of the channel or the keys that it is about.
+const PUSH_KINDS: &[(&str, Option<usize>)] = &[
+    ("message", Some(1)),
+    ("pmessage", Some(2)),
+    ("smessage", Some(1)),
+    ("invalidate", Some(1)),
+    ("lock-lost", Some(1)),
+    ("tracking-redir-broken", None),
+    ("moving", None),
+    ("migrating", None),
+    ("migrated", None),
+    ("failing_over", None),
+    ("failed_over", None),
+    ("smigrating", None),
+    ("smigrated", None),
 ];
 
 /// Faults that the clients of a namespace share with it.
@@ -101,27 +101,29 @@ impl FaultTarget {
         match self {
             FaultTarget::Calls(command) => command.is_none_or(CommandSpec::may_have_keys),
             FaultTarget::Link | FaultTarget::Connections => false,
-            FaultTarget::Pushes(kind) => kind.is_none_or(|kind| PUSH_KINDS.contains(&(kind, true))),
+            FaultTarget::Pushes(kind) => {
+                kind.is_none_or(|kind| PUSH_KINDS.iter().any(|known| known.0 == kind && known.1.is_some()))
+            }
         }
     }
 
     /// Checks that a fault suits this target, and that it could fire.
     fn check(self, fault: &Fault) -> Result<()> {
-        use FaultKind::{Delay, Drop, Error as Line, Lose, Partial};
+        use FaultKind::{Delay, Drop, Lose, Partial};
 
         let Some(kind) = &fault.kind else {
             return Err(Error::other("a fault needs an effect, such as an error or a delay"));
         };
-        let options = fault.key.is_some() || fault.client.is_some() || fault.is_queued;
-        let limits = fault.seed.is_some() || fault.times.is_some() || fault.after > 0 || fault.prob != 1.0;
+        let has_options = fault.key.is_some() || fault.client.is_some() || fault.is_queued;
+        let is_limited = fault.seed.is_some() || fault.times.is_some() || fault.after > 0 || fault.prob != 1.0;
         match self {
             FaultTarget::Calls(_) if *kind == Lose => {
                 return Err(Error::other("LOSE is for PUSH: what is lost of a call is its reply, by LOSEREPLY"));
             }
-            FaultTarget::Link if options || limits || !matches!(kind, Delay(_) | Drop) => {
+            FaultTarget::Link if has_options || is_limited || !matches!(kind, Delay(_) | Drop) => {
                 return Err(Error::other("a fault of LINK is DELAY or DROP, without options"));
             }
-            FaultTarget::Connections if options || !matches!(kind, Line(_) | Delay(_) | Drop) => {
+            FaultTarget::Connections if has_options || !matches!(kind, FaultKind::Error(_) | Delay(_) | Drop) => {
                 return Err(Error::other("a fault of CONNECT is ERROR, DELAY or DROP, without KEY, CLIENT and QUEUED"));
             }
             FaultTarget::Pushes(_) if fault.is_queued || !matches!(kind, Delay(_) | Drop | Partial(_) | Lose) => {
@@ -223,7 +225,7 @@ impl ActiveFault {
 
     fn matches_push(&self, push: &PushedMessage<'_>, name: &str) -> bool {
         let FaultTarget::Pushes(wanted) = self.target else { return false };
-        wanted.is_none_or(|wanted| push.kind.eq_ignore_ascii_case(wanted.as_bytes()))
+        wanted.is_none_or(|wanted| push.kind == wanted)
             && self.matches_client(name)
             && self.matches_keys(push.keys.iter().copied())
     }
@@ -240,8 +242,7 @@ impl ActiveFault {
 
 /// Message that the server sends of itself.
 struct PushedMessage<'a> {
-    /// Its first element.
-    kind: &'a [u8],
+    kind: &'static str,
     /// The channel, or the keys, that it is about.
     keys: Vec<&'a [u8]>,
 }
@@ -250,13 +251,11 @@ impl<'a> PushedMessage<'a> {
     /// Returns the kind and the keys of a message; `None` for what is not one of the kinds, such as a line of MONITOR.
     fn of(elements: &'a [Frame]) -> Option<Self> {
         let kind = elements.first()?.as_bytes()?;
-        let text = |at: usize| elements.get(at).and_then(Frame::as_bytes);
-        PUSH_KINDS.iter().find(|(known, _)| kind.eq_ignore_ascii_case(known.as_bytes()))?;
-        let keys = match (kind, elements.get(1)) {
-            (b"pmessage", _) => text(2).into_iter().collect(),
-            (b"invalidate", Some(Frame::Array(keys))) => keys.iter().filter_map(Frame::as_bytes).collect(),
-            (b"message" | b"smessage" | b"lock-lost", _) => text(1).into_iter().collect(),
-            _ => Vec::new(),
+        let (kind, keys_at) = PUSH_KINDS.iter().find(|(known, _)| kind.eq_ignore_ascii_case(known.as_bytes()))?;
+        let keys = match keys_at.and_then(|at| elements.get(at)) {
+            Some(Frame::Array(keys)) => keys.iter().filter_map(Frame::as_bytes).collect(),
+            Some(key) => key.as_bytes().into_iter().collect(),
+            None => Vec::new(),
         };
         Some(PushedMessage { kind, keys })
     }
@@ -267,6 +266,8 @@ impl<'a> PushedMessage<'a> {
 pub(crate) struct Faults {
     list: Vec<(i64, ActiveFault)>,
     last_id: i64,
+    /// The number of those that strike pushed messages.
+    push_count: usize,
 }
 
 impl Faults {
@@ -281,6 +282,7 @@ impl Faults {
         }
         self.last_id += 1;
         self.list.push((self.last_id, fault));
+        self.count();
         Ok(self.last_id)
     }
 
@@ -288,11 +290,18 @@ impl Faults {
     pub(crate) fn remove(&mut self, id: i64) -> bool {
         let before = self.list.len();
         self.list.retain(|(other, _)| *other != id);
+        self.count();
         self.list.len() < before
     }
 
     pub(crate) fn clear(&mut self) {
         self.list.clear();
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let is_of_pushes = |fault: &ActiveFault| matches!(fault.target, FaultTarget::Pushes(_));
+        self.push_count = self.list.iter().filter(|(_, fault)| is_of_pushes(fault)).count();
     }
 
     /// Returns all faults with their ids.
@@ -329,13 +338,12 @@ impl Faults {
         self.first(|fault| matches!(fault.target, FaultTarget::Connections))
     }
 
-    /// Returns the effect of the first fault that fires at a message, encoded in RESP3, to a client with this name.
-    pub(crate) fn fault_of_push(&mut self, encoded: &[u8], name: &str) -> Option<FaultKind> {
-        let is_of_pushes = |(_, fault): &(i64, ActiveFault)| matches!(fault.target, FaultTarget::Pushes(_));
-        if !self.list.iter().any(is_of_pushes) {
+    /// Returns the effect of the first fault that fires at a message to a client with this name. `encode` returns it in RESP3.
+    pub(crate) fn fault_of_push(&mut self, encode: &mut dyn FnMut() -> Bytes, name: &str) -> Option<FaultKind> {
+        if self.push_count == 0 {
             return None;
         }
-        let decoded = FrameDecoder::new().decode(&mut BytesMut::from(encoded)).ok()??;
+        let decoded = FrameDecoder::new().decode(&mut BytesMut::from(&encode()[..])).ok()??;
         let (Frame::Push(elements) | Frame::Array(elements)) = decoded else { return None };
         let push = PushedMessage::of(&elements)?;
         self.first(|fault| fault.matches_push(&push, name))

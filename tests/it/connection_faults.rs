@@ -45,6 +45,20 @@ fn a_connection_is_reset_refused_with_an_error_or_not_answered() {
 }
 
 #[test]
+fn a_connection_that_is_not_answered_ends_like_all_others() {
+    let (server, mut control) = start();
+    control.expect(&[("TEST.FAULT ADD CONNECT DELAY 86400000", ":1"), ("CONFIG SET maxclients 3", "+OK")]);
+    let mut silent = server.client();
+    silent.send(b"PING\r\n");
+    wait_until(|| control.info("connected_clients") == "2");
+    let mut cut = server.client();
+    wait_until(|| control.info("connected_clients") == "3");
+    assert_eq!(server.client().read_to_end(), b"-ERR max number of clients reached\r\n");
+    control.expect(&[("CLIENT KILL SKIPME yes", ":2")]);
+    assert_eq!((silent.read_to_end(), cut.read_to_end()), (vec![], vec![]));
+}
+
+#[test]
 fn a_server_stops_while_it_leaves_a_connection_without_answer() {
     let (server, mut control) = start();
     control.expect(&[("TEST.FAULT ADD CONNECT DELAY 86400000", ":1")]);
@@ -67,7 +81,12 @@ fn faults_of_connecting_strike_clients_that_enter_a_private_instance() {
     control.call_args(&["TEST.FAULT", "ADD", "CONNECT", "ERROR", "ERR max number of clients reached", "COUNT", "2"]);
     let mut refused = server.client();
     refused.expect(&[("AUTH ns-a x", "-ERR max number of clients reached"), ("GET k", "$-1")]);
-    refused.expect(&[("HELLO 3 AUTH ns-a x", "-ERR max number of clients reached"), ("AUTH ns-a x", "+OK")]);
+    refused.expect(&[("CLIENT SETNAME first", "+OK")]);
+    refused.expect(&[("HELLO 3 AUTH ns-a x SETNAME second", "-ERR max number of clients reached")]);
+    refused.expect(&[("CLIENT GETNAME", "$5 first"), ("GET k", "$-1"), ("AUTH ns-a x", "+OK"), ("GET k", "$1 a")]);
+    let mut named = server.client();
+    assert!(named.call("HELLO 3 AUTH ns-a x SETNAME second").contains(" $5 proto :3 "));
+    named.expect(&[("CLIENT GETNAME", "$6 second"), ("GET none", "_")]);
     control.expect(&[("TEST.FAULT ADD CONNECT DELAY 86400000 COUNT 1", ":3")]);
     let mut silent = server.client();
     silent.send(b"HELLO 3 AUTH ns-a x SETNAME silent\r\n");
@@ -122,6 +141,34 @@ fn messages_wait_for_a_late_one_and_keep_their_order() {
     }
     let received: Vec<String> = (0..4).map(|_| late.reply()).collect();
     assert_eq!(received, [1, 2, 3, 4].map(|number| format!(">3 $7 message $1 c $1 {number}")));
+}
+
+#[test]
+fn a_late_message_comes_before_what_it_would_be_wrong_behind() {
+    let (server, mut control) = start();
+    let message = |kind: &str| format!("{kind}3 $7 message $1 c $4 late");
+    let confirmed = [("UNSUBSCRIBE c", "*3 $11 unsubscribe $1 c :0"), ("RESET", "+RESET"), ("QUIT", "+OK")];
+    for (request, reply) in confirmed {
+        let mut client = server.client();
+        client.expect(&[("SUBSCRIBE c", "*3 $9 subscribe $1 c :1")]);
+        control.int("TEST.FAULT ADD PUSH DELAY 86400000 COUNT 1");
+        control.expect(&[("PUBLISH c late", ":1")]);
+        client.send(format!("{request}\r\n").as_bytes());
+        assert_eq!([client.reply(), client.reply()], [message("*"), reply.to_owned()], "{request}");
+    }
+    let mut client = subscriber(&server, "third");
+    control.int("TEST.FAULT ADD PUSH CLIENT third DELAY 86400000 COUNT 1");
+    control.int("PUBLISH c late");
+    client.send(b"HELLO 2\r\n");
+    assert_eq!(client.reply(), message(">"));
+    assert!(client.reply().starts_with('*'));
+    // What cuts the connection lets go what was sent before.
+    let mut cut = subscriber(&server, "cut");
+    control.int("TEST.FAULT ADD PUSH CLIENT cut DELAY 86400000 COUNT 1");
+    control.int("TEST.FAULT ADD PUSH CLIENT cut PARTIAL 3");
+    control.int("PUBLISH c late");
+    control.int("PUBLISH c cut");
+    assert_eq!(cut.read_to_end(), b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$4\r\nlate\r\n>3\r");
 }
 
 #[test]

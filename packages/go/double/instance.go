@@ -135,6 +135,9 @@ type Limit []any
 // Key hits requests with a key that matches this glob.
 func Key(pattern string) Limit { return Limit{"KEY", pattern} }
 
+// Queued hits requests in a transaction, too, when they are queued.
+func Queued() Limit { return Limit{"QUEUED"} }
+
 // Client hits requests of connections with this name.
 func Client(name string) Limit { return Limit{"CLIENT", name} }
 

@@ -145,7 +145,7 @@ impl ClientInfo {
         let hard = limit.hard().unwrap_or(WAITING_MAX).saturating_sub(self.buffers.output_buffer() as u64);
         let is_delivered = match &self.push_rule {
             None => self.outbox.push(push_frame, hard),
-            Some(rule) => self.outbox.push_by_rule(push_frame, hard, |frame| rule(frame, &self.names().name)),
+            Some(rule) => self.outbox.push_by_rule(push_frame, hard, |encode| rule(encode, &self.names().name)),
         };
         if limit.soft_bytes != 0 && is_delivered {
             self.record_soft_limit(limit, now);

@@ -125,7 +125,7 @@ fn auth(call: &mut Call<'_>) -> Result<()> {
         _ => return Err(Error::Syntax),
     };
     let destination = authenticate(call, user, password)?;
-    enter(call, destination, |reply| reply.ok())
+    enter(call, destination, (None, None), |reply| reply.ok())
 }
 
 /// Checks the name of the user of a private namespace.
@@ -190,6 +190,7 @@ fn may_leave(call: &Call<'_>, destination: Destination) -> Result<Option<Destina
 fn enter(
     call: &mut Call<'_>,
     destination: Option<Destination>,
+    chosen: (Option<String>, Option<Protocol>),
     reply: impl FnOnce(&mut Reply<'_>) + Send + 'static,
 ) -> Result<()> {
     match destination {
@@ -197,9 +198,10 @@ fn enter(
             reply(&mut call.reply);
             Ok(())
         }
-        Some(destination) => {
-            call.continue_with(Arrival { entry: NamespaceEntry { destination, refusal: None }, reply: Some(reply) })
-        }
+        Some(destination) => call.continue_with(Arrival {
+            entry: NamespaceEntry { destination, chosen, refusal: None },
+            reply: Some(reply),
+        }),
     }
 }
 
@@ -256,19 +258,27 @@ fn hello(call: &mut Call<'_>) -> Result<()> {
     if destination.is_none() && !call.caller.access.is_authenticated() {
         return Err(Error::NoAuthHello);
     }
-    if let Some(name) = chosen_name {
-        set_name(call, name);
-    }
-    if let Some(protocol) = protocol {
-        call.caller.set_protocol(protocol, &mut call.reply);
-        call.end_batch(); // a subscribed client may call more or fewer commands in the new protocol
+    let mut chosen = (chosen_name, protocol);
+    if destination.is_none() {
+        choose(call, std::mem::take(&mut chosen));
     }
     let (id, identity, namespace) = (call.caller.info.id as i64, call.config.identity(), call.namespace);
     let (mode, commands) = (namespace.mode(), call.names().table());
     let is_replica = destination.is_none() && namespace.role.is_replica();
     let role = if is_replica { "replica" } else { "master" };
     let role = Some(role).filter(|_| !namespace.restrictions.is_sentinel());
-    enter(call, destination, move |reply| introduce_server(reply, id, identity, (mode, role), commands))
+    enter(call, destination, chosen, move |reply| introduce_server(reply, id, identity, (mode, role), commands))
+}
+
+/// Gives the client the name and the protocol that it has asked for.
+fn choose(call: &mut Call<'_>, (name, protocol): (Option<String>, Option<Protocol>)) {
+    if let Some(name) = name {
+        set_name(call, name);
+    }
+    if let Some(protocol) = protocol {
+        call.caller.set_protocol(protocol, &mut call.reply);
+        call.end_batch(); // a subscribed client may call more or fewer commands in the new protocol
+    }
 }
 
 fn introduce_server(
@@ -320,7 +330,7 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     monitor::stop(call)?;
     let leaves = namespace.tenant.is_private() && namespace.member().is_none();
     let main = leaves.then(|| Destination::Main(Access::new(&namespace.instance.acl)));
-    enter(call, main, |reply| reply.simple("RESET"))
+    enter(call, main, (None, None), |reply| reply.simple("RESET"))
 }
 
 /// Redacts the two arguments of AUTH in HELLO at any position: a call without a version is an error, and is shown, too.

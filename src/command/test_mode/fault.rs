@@ -47,7 +47,7 @@ pub(super) const COMMANDS: &[Command] = &[Command::container(
 
 #[rustfmt::skip] // every argument is on a line of its own
 const ADD_ARGS: &[Arg] = &[
-    string("command").about("The command; * is all but TEST.*, HELLO, AUTH, RESET and QUIT. LINK is no command, but the link to the primary, see TEST.INSTANCE; nor are CONNECT, new connections, and PUSH or PUSH|MESSAGE, pushed messages, see TEST.FAULT."),
+    string("command").about("The command; * is all but TEST.*, HELLO, AUTH, RESET and QUIT. LINK is no command, but the link to the primary, see TEST.INSTANCE; nor are CONNECT, new connections, and PUSH, pushed messages: see below."),
     string("key-pattern").token("KEY").optional().about("Only calls one of whose keys matches; for PUSH messages of such a channel or key."),
     string("client-name").token("CLIENT").optional().about("Only calls of clients with this name, see CLIENT SETNAME."),
     token("queued", "QUEUED").optional().about("Calls that are queued in a transaction, too, when they are queued."),

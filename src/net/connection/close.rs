@@ -9,7 +9,7 @@ use crate::dispatch::serve::serve_remaining_keys;
 use crate::dispatch::{Destination, NamespaceEntry, NewReplica, NewTopology};
 use crate::error::{Error, Result};
 use crate::namespace::member::{Member, NodeReport};
-use crate::namespace::{Admitted, Reception};
+use crate::namespace::{Admitted, Namespace, Reception};
 use crate::net::connection::{BUSY_PAUSE, Connection, IDLE_LEN};
 use crate::net::tenancy::TOO_MANY;
 use crate::net::topologies;
@@ -51,22 +51,14 @@ impl<S> Connection<S> {
                 }
             },
         };
-        entry.refusal = match namespace.reception(&self.client.caller.info.names().name) {
-            Reception::Served => None,
-            Reception::Late(time) => {
-                self.client.delay_reply(time);
-                None
-            }
-            Reception::Refused(line) => Some(Error::Injected(line)),
-            Reception::Reset => {
-                self.client.lose_reply();
-                Some(Error::other("the connection is reset"))
-            }
-        };
+        let (name, protocol) = std::mem::take(&mut entry.chosen);
+        let name = name.map_or_else(|| info.names().name, Into::into);
+        entry.refusal = self.refusal_of_entry(&namespace, &name);
         if entry.refusal.is_some() {
             namespace.clients.remove(info.id);
             return;
         }
+        info.update_names(|names| names.name = name);
         self.leave(true).await;
         self.deregister();
         namespace.store.memory_account().report_outside(0, IDLE_LEN);
@@ -75,10 +67,33 @@ impl<S> Connection<S> {
         (self.counted, self.reported, self.is_throttled) = (0, 0, false);
         self.client.session.is_monitor = false;
         self.client.caller.enter(info, access);
+        if let Some(protocol) = protocol {
+            let output = &mut self.buffers.get_or_insert_with(|| self.pool.take()).output;
+            self.client.caller.set_protocol(protocol, &mut Reply::new(output, protocol));
+        }
         if !self.namespace.store.may_use(self.client.caller.db) {
             self.client.caller.select(0);
         }
         self.catch_up();
+    }
+
+    /// Returns the reason for which a private namespace does not receive the client under this name, if any.
+    fn refusal_of_entry(&mut self, namespace: &Namespace, name: &str) -> Option<Error> {
+        if !namespace.tenant.is_private() {
+            return None; // connections to the main namespace were received before
+        }
+        match namespace.reception(name) {
+            Reception::Served => None,
+            Reception::Late(time) => {
+                self.client.delay_reply(time);
+                None
+            }
+            Reception::Refused(line) => Some(Error::Injected(line)),
+            Reception::Reset => {
+                self.client.lose_reply(); // so this error is not sent
+                Some(Error::other("the connection is reset"))
+            }
+        }
     }
 
     /// Creates a namespace that replicates the present one.

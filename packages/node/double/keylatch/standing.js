@@ -5,7 +5,7 @@ const { MessageChannel, Worker, receiveMessageOnPort, workerData } = require('no
 const { Connection, ReplyError } = require('./resp.js');
 
 const IS_CALLER = 'keylatch-caller';
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 10_000;
 let caller;
 
 /** Starts the thread that calls, which keeps no process alive. */
@@ -26,7 +26,8 @@ function callStanding(address, request) {
   port.postMessage({ address, request });
   if (Atomics.wait(done, 0, 0, LIMIT_MS) === 'timed-out') {
     caller = undefined; // its reply may still come
-    throw new Error(`keylatch has not replied within ${LIMIT_MS / 1000} s`);
+    throw new Error(`keylatch has not replied within ${LIMIT_MS / 1000} s, for which this thread stood still: `
+      + 'nothing that the reply needs, such as a proxy, can run in it');
   }
   const { reply, error } = receiveMessageOnPort(port).message;
   if (error) throw error.code ? Object.assign(new Error(error.message), error) : new ReplyError(error.message);

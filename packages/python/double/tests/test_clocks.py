@@ -195,3 +195,10 @@ def test_a_server_stops_although_the_clock_stands():
         server = Server()
         server.stop()
     assert server.process.returncode == 0
+
+
+def test_no_clock_moves_if_that_of_the_process_cannot(keylatch):
+    now = keylatch.freeze()
+    with freeze_time("9990-01-01"), pytest.raises(OverflowError):
+        keylatch.advance(timedelta(days=20 * 366))
+    assert keylatch.now() == now

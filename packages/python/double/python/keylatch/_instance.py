@@ -113,9 +113,10 @@ class Keylatch:
         `process=False` it stays.
         """
         ms = milliseconds(duration)
+        move_process = _clocks.moving(ms) if process and self._moves_process else None
         now = self.command("TEST.TIME", "ADVANCE", ms)
-        if process and self._moves_process:
-            _clocks.advance(ms)
+        if move_process:
+            move_process()
         return now
 
     def set_time(self, time: float | datetime) -> int:
