@@ -207,6 +207,8 @@ pub enum Error {
     Loading,
     /// The number of clients has reached `maxclients`.
     MaxClients,
+    /// A word that is no id of a stream's entry.
+    InvalidStreamId,
     /// A connection from another machine in protected mode.
     ProtectedMode,
     /// A script has been running for too long; holds the dialect, and `SCRIPT` or `FUNCTION`.
@@ -467,6 +469,7 @@ impl Error {
             Error::NoReplicas => "NOREPLICAS Not enough good replicas to write.",
             Error::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
             Error::MaxClients => "ERR max number of clients reached",
+            Error::InvalidStreamId => "ERR Invalid stream ID specified as stream command argument",
             Error::ProtectedMode => PROTECTED_MODE,
             Error::NoAclFile => NO_ACL_FILE,
             Error::NotBusy => "NOTBUSY No scripts in execution right now.",

@@ -6,7 +6,9 @@ use crate::error::Error;
 use crate::profile::{Profile, Slots};
 use crate::resp::{Request, parse_int};
 use crate::spec::CommandSpec;
-use crate::spec::marks::{EXECUTES_QUEUE, NAMES_OPTIONS, RUNS_DIGEST, RUNS_FUNCTION, RUNS_TEXT, SELECTS_DB};
+use crate::spec::marks::{
+    EXECUTES_QUEUE, EXPECTS_ID, NAMES_OPTIONS, RUNS_DIGEST, RUNS_FUNCTION, RUNS_TEXT, SELECTS_DB,
+};
 use crate::topology::{SlotsDiffer, slot_of};
 
 /// Position of the number of keys in the request that runs a script; the keys follow it.
@@ -50,8 +52,12 @@ fn script_rules(profile: &Profile, call: &Admission<'_>) -> Option<Obstacle> {
 /// Rejects a keyword that the version does not know, as it rejects any word that it does not know.
 pub(super) fn newer_word(call: &Admission<'_>) -> Option<Obstacle> {
     let word = call.command.newer_word(call.request)?;
-    let names_it = call.command.is(NAMES_OPTIONS);
-    Some(if names_it { Error::UnsupportedOption(word.to_vec()) } else { Error::Syntax }.into())
+    let error = match call.command {
+        command if command.is(NAMES_OPTIONS) => Error::UnsupportedOption(word.to_vec()),
+        command if command.is(EXPECTS_ID) => Error::InvalidStreamId,
+        _ => Error::Syntax,
+    };
+    Some(error.into())
 }
 
 /// Rejects keys in several slots where a proxy hides a cluster, in the words of Redis Enterprise.

@@ -57,3 +57,5 @@ pub(crate) const ONLY_VALKEY: Marks = 1 << 24;
 pub(crate) const CONFIGURES: Marks = 1 << 23;
 /// Names an option that it does not know in its error.
 pub(crate) const NAMES_OPTIONS: Marks = 1 << 25;
+/// Takes an option that it does not know for the id of an entry: XADD.
+pub(crate) const EXPECTS_ID: Marks = 1 << 26;

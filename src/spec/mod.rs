@@ -377,6 +377,8 @@ pub struct Arg {
     pub since: Option<&'static str>,
     /// The Valkey version that introduced the argument, where that is another one.
     pub valkey: Option<&'static str>,
+    /// True if only Valkey has the argument, since a version of its own.
+    pub is_only_valkey: bool,
     /// The notes on the key that COMMAND shows.
     pub key_notes: Option<&'static str>,
     /// The use of the keys that the argument names, when neither names nor positions are known in advance.
@@ -398,6 +400,7 @@ impl Arg {
             multiple_token: false,
             since: None,
             valkey: None,
+            is_only_valkey: false,
             key_notes: None,
             unplaced: None,
             is_element: false,
@@ -447,6 +450,11 @@ impl Arg {
     /// Sets the Valkey version that introduced the argument, where that is another one.
     pub const fn valkey(self, version: &'static str) -> Self {
         Arg { valkey: Some(version), ..self }
+    }
+
+    /// Sets the Valkey version that introduced the argument, which Redis has not.
+    pub const fn only_valkey(self, version: &'static str) -> Self {
+        Arg { since: Some(version), is_only_valkey: true, ..self }
     }
 }
 

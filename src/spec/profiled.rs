@@ -1,7 +1,7 @@
 //! The commands that a profile has, with the arguments that they have there.
 
 use crate::profile::{Profile, Since};
-use crate::resp::Request;
+use crate::resp::{Request, parse_int};
 use crate::spec::marks::ONLY_VALKEY;
 use crate::spec::registry::least_args;
 use crate::spec::{Arg, ArgKind, CommandSpec, Group};
@@ -73,7 +73,8 @@ fn kept(args: &[Arg], profile: &Profile) -> Option<Vec<Arg>> {
     let mut is_less = false;
     let mut left = Vec::with_capacity(args.len());
     for arg in args {
-        let since = Since { redis: arg.since.unwrap_or_default(), valkey: arg.valkey, is_only_valkey: false };
+        let since =
+            Since { redis: arg.since.unwrap_or_default(), valkey: arg.valkey, is_only_valkey: arg.is_only_valkey };
         if !arg.summary.is_empty() || !profile.engine.has(since) {
             is_less = true;
             continue;
@@ -109,14 +110,18 @@ fn collect_tokens(args: &[Arg], to: &mut Vec<&'static str>) {
 /// Returns the words of a request that stand where the grammar has options: a value that happens to be a keyword is none.
 fn options_of<'w>(args: &[Arg], words: &[&'w [u8]]) -> Vec<&'w [u8]> {
     let (mut found, mut at) = (Vec::new(), 0);
-    let mut args = args;
+    let (mut args, mut is_counted) = (args, false);
     while let Some(first) = args.first() {
+        let number = std::mem::take(&mut is_counted).then(|| words.get(at - 1)).flatten();
         let zone = args.iter().take_while(|arg| arg.optional).count();
         if zone > 0 {
             at = read_zone(&args[..zone], words, at, &mut found);
             args = &args[zone..];
         } else if words.get(at).is_some_and(|word| width(first, word).is_some()) {
             at = read_zone(&args[..1], words, at, &mut found);
+            args = &args[1..];
+        } else if let Some(count) = number.and_then(|number| usize::try_from(parse_int(number)?).ok()) {
+            at = at.saturating_add(count);
             args = &args[1..];
         } else if first.multiple {
             // The number of values is not known here: all that follows may be options.
@@ -126,6 +131,7 @@ fn options_of<'w>(args: &[Arg], words: &[&'w [u8]]) -> Vec<&'w [u8]> {
             return found;
         } else {
             at += least_args(first) as usize;
+            is_counted = first.name == "numkeys";
             args = &args[1..];
         }
     }
@@ -135,10 +141,15 @@ fn options_of<'w>(args: &[Arg], words: &[&'w [u8]]) -> Vec<&'w [u8]> {
 /// Reads options in any order from a position on; returns the position behind them.
 fn read_zone<'w>(options: &[Arg], words: &[&'w [u8]], mut at: usize, found: &mut Vec<&'w [u8]>) -> usize {
     let has_bare_values = options.iter().any(|option| !begins_with_token(option));
+    let mut is_repeated = false;
     while let Some(word) = words.get(at) {
-        match options.iter().find_map(|option| width(option, word)) {
-            Some(width) => {
+        match options.iter().find_map(|option| Some((option, width(option, word)?))) {
+            Some((option, width)) => {
                 found.push(*word);
+                // A keyword in place of a value is one, too.
+                let has_choice = option.token.is_some() && matches!(option.kind, ArgKind::OneOf(_));
+                found.extend(words.get(at + 1).filter(|_| has_choice));
+                is_repeated = option.multiple;
                 at += width;
             }
             // Positional values with a keyword behind them, such as BITPOS's: any of these words may be the keyword.
@@ -146,6 +157,7 @@ fn read_zone<'w>(options: &[Arg], words: &[&'w [u8]], mut at: usize, found: &mut
                 found.push(*word);
                 at += 1;
             }
+            None if is_repeated => at += 1,
             None => break,
         }
     }
@@ -200,6 +212,19 @@ mod tests {
     fn options(words: &str) -> Vec<String> {
         let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
         options_of(ARGS, &words).into_iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    }
+
+    #[test]
+    fn keywords_count_behind_a_number_of_keys_and_repeated_values() {
+        let weights = integer("weight").token("WEIGHTS").optional().multiple();
+        let aggregate = one_of("aggregate", CHOICES).token("AGGREGATE").optional();
+        let args = [integer("numkeys"), key("key", RO).multiple(), weights, aggregate];
+        let options = |words: &str| {
+            let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+            options_of(&args, &words).len()
+        };
+        assert_eq!((options("2 a ACKED"), options("9 a"), options("x a")), (0, 0, 0));
+        assert_eq!((options("1 a WEIGHTS 1 AGGREGATE ACKED"), options("2 a b WEIGHTS 1 2 AGGREGATE ACKED")), (3, 3));
     }
 
     #[test]

@@ -438,7 +438,7 @@ pub(super) fn least_args(arg: &Arg) -> i32 {
     match arg.kind {
         ArgKind::Token => 1,
         ArgKind::Block(parts) => i32::from(arg.token.is_some()) + parts.iter().map(least_args).sum::<i32>(),
-        ArgKind::OneOf(choices) => choices.iter().map(least_args).min().unwrap_or(0),
+        ArgKind::OneOf(choices) => i32::from(arg.token.is_some()) + choices.iter().map(least_args).min().unwrap_or(0),
         _ => 1 + i32::from(arg.token.is_some()),
     }
 }

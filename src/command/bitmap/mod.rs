@@ -50,6 +50,20 @@ const FIELD_WRITE: Arg = block(
     ],
 );
 
+const OPERATION: Arg = one_of(
+    "operation",
+    &[
+        token("and", "AND"),
+        token("or", "OR"),
+        token("xor", "XOR"),
+        token("not", "NOT"),
+        token("diff", "DIFF").since("8.2.0"),
+        token("diff1", "DIFF1").since("8.2.0"),
+        token("andor", "ANDOR").since("8.2.0"),
+        token("one", "ONE").since("8.2.0"),
+    ],
+);
+
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("BITCOUNT", bitcount, READ, Group::Bitmap)
@@ -70,7 +84,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         .docs("6.0.0", FIELD_COST, "Reads integers of any width at any bit of a string."),
     Command::new("BITOP", bitop, WRITE | DENY_OOM, Group::Bitmap)
         .effect(Effect::ValuesUnless(has_old_operation))
-        .args(&[string("operation"), key("destkey", OW | UPDATE), key("key", RO | ACCESS).multiple()])
+        .args(&[OPERATION, key("destkey", OW | UPDATE), key("key", RO | ACCESS).multiple()])
         .docs("2.6.0", "O(N)", "Combines strings bitwise and stores the result."),
     Command::new("BITPOS", bitpos, READ, Group::Bitmap)
         .args(&[

@@ -60,7 +60,8 @@ const BY: Arg = one_of(
                 integer("num-vertices").token("BYPOLYGON"),
                 block("longitude_latitude", &[LONGITUDE, LATITUDE]).multiple(),
             ],
-        ),
+        )
+        .only_valkey("9.0.0"),
     ],
 );
 const ORDER: Arg = one_of("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional();

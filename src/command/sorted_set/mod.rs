@@ -83,10 +83,12 @@ const COUNT: Arg = integer("count").token("COUNT").optional();
 const MOVE_FROM: Arg = key("source", RW | ACCESS | DELETE);
 const MOVE_TO: Arg = key("destination", RW | INSERT);
 const WEIGHTS: Arg = integer("weight").token("WEIGHTS").optional().multiple();
-const AGGREGATE: Arg =
-    one_of("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX"), token("count", "COUNT")])
-        .token("AGGREGATE")
-        .optional();
+const AGGREGATE: Arg = one_of(
+    "aggregate",
+    &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX"), token("count", "COUNT").since("8.8.0")],
+)
+.token("AGGREGATE")
+.optional();
 
 #[rustfmt::skip] // one command, the same few lines
 pub(crate) const COMMANDS: &[Command] = &[

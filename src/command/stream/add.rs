@@ -8,6 +8,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::resp::parse_int;
+use crate::spec::marks::EXPECTS_ID;
 use crate::spec::{
     Arg, DELETE, DENY_OOM, Effect, FAST, Group, READ, RO, RW, UPDATE, WRITE, block, integer, key, one_of, string, token,
 };
@@ -37,6 +38,7 @@ const TRIM: &[Arg] = &[
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("XADD", xadd, WRITE | DENY_OOM | FAST, Group::Stream)
         .effect(Effect::Given)
+        .marks(EXPECTS_ID)
         .args(&[
             key("key", RW | UPDATE).key_notes(ADD_NOTES),
             token("nomkstream", "NOMKSTREAM").optional().since("6.2.0"),

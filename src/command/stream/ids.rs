@@ -8,7 +8,7 @@ use crate::text::{parse_c_unsigned, until_nul};
 const LEN_MAX: usize = 127;
 
 fn invalid() -> Error {
-    Error::other("Invalid stream ID specified as stream command argument")
+    Error::InvalidStreamId
 }
 
 /// Parses an ID, or `-` and `+` for the smallest and the largest one. An incomplete ID, without a number, gets the
