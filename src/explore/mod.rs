@@ -16,8 +16,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::explore::kind::PointKind;
-use crate::explore::points::{Baseline, Point};
-use crate::explore::runs::{ExploredScenario, Run, Runner};
+use crate::explore::points::{Baseline, Difference, Point};
+use crate::explore::report::PointOutcome;
+use crate::explore::runs::{ExploredScenario, Runner};
 use crate::random::Random;
 use crate::time::clock::Clock;
 
@@ -26,6 +27,9 @@ pub use runs::{ScenarioOutcome, TestInstance};
 
 /// Time for which pairs are tried without a budget.
 const PAIRS_BUDGET: Duration = Duration::from_secs(10);
+
+/// The maximum number of runs of a point, and of pairs of runs without a fault, for one that is like the others.
+const RUNS_MAX: usize = 3;
 
 /// Runs a scenario once for each thing that can go wrong at one of its calls, see [`Explore`].
 ///
@@ -157,8 +161,7 @@ impl Explore {
         let elapsed = || Duration::from_micros(clock.now().mono_us().saturating_sub(begun_us));
         let kinds = self.kinds.iter().map(|name| PointKind::named(name)).collect::<Result<Vec<_>, String>>()?;
         let runner = Runner::new(scenario, self.timeout)?;
-        let (first, second) = (runner.run(&[])?.without_fault()?, runner.run(&[])?.without_fault()?);
-        let baseline = Baseline::new(&first, &second).map_err(|reason| format!("not repeatable: {reason}"))?;
+        let baseline = baseline(&runner)?;
         let (points, left_out) = baseline.points(&kinds, self.late_by);
         let singles = self.chosen(points.iter().map(std::slice::from_ref).collect())?;
         let mut report = ExploreReport { left_out, ..ExploreReport::default() };
@@ -224,9 +227,8 @@ impl Explore {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let is_over = until.is_some_and(|until| elapsed() >= until);
                 let Some(trial) = trials.get(at).filter(|_| !is_over) else { return Ok(()) };
-                let faults: Vec<_> = trial.iter().map(|point| point.fault.clone()).collect();
-                let run = runner.run(&faults)?;
-                outcomes.lock().push((at, run));
+                let outcome = try_points(runner, baseline, trial)?;
+                outcomes.lock().push((at, outcome));
             }
         };
         let results: Vec<Result<(), String>> = thread::scope(|scope| {
@@ -237,20 +239,46 @@ impl Explore {
         let mut outcomes = outcomes.into_inner();
         outcomes.sort_by_key(|(at, _)| *at);
         report.not_tried += trials.len() - outcomes.len();
-        for (at, run) in outcomes {
-            judge(baseline, trials[at], run, report);
+        for (at, outcome) in outcomes {
+            report.add(trials[at].iter().map(|point| &*point.name).collect::<Vec<_>>().join(" + "), outcome);
         }
         Ok(())
     }
 }
 
-/// Adds the outcome of a run to the report.
-fn judge(baseline: &Baseline, trial: &[Point], run: Run, report: &mut ExploreReport) {
-    let name = trial.iter().map(|point| &*point.name).collect::<Vec<_>>().join(" + ");
-    report.points += 1;
-    match (baseline.difference(trial, &run.calls), run.outcome) {
-        (Some(difference), _) => report.not_repeatable.push((name, difference)),
-        (None, Err(message)) => report.failures.push((name, message)),
-        (None, Ok(())) => {}
+/// Runs a scenario twice without a fault, and again if other calls came by chance.
+fn baseline(runner: &Runner) -> Result<Baseline, String> {
+    let mut difference = String::new();
+    for _ in 0..RUNS_MAX {
+        let (first, second) = (runner.run(&[])?.without_fault()?, runner.run(&[])?.without_fault()?);
+        match Baseline::new(&first, &second) {
+            Ok(baseline) => return Ok(baseline),
+            Err(reason) => difference = reason,
+        }
     }
+    Err(format!("not repeatable: {difference}"))
+}
+
+/// Runs the scenario with the faults of points, and again if it has made other calls before them by chance. Arguments in
+/// which a further run without a fault has other numbers, too, are not compared from then on.
+fn try_points(runner: &Runner, baseline: &Baseline, points: &[Point]) -> Result<PointOutcome, String> {
+    let faults: Vec<_> = points.iter().map(|point| point.fault.clone()).collect();
+    let mut last = String::new();
+    for _ in 0..RUNS_MAX {
+        let run = runner.run(&faults)?;
+        loop {
+            let Some(Difference { text, is_of_numbers }) = baseline.difference(points, &run.calls) else {
+                return Ok(run.outcome.map_or_else(PointOutcome::Failed, |()| PointOutcome::Passed));
+            };
+            last = text;
+            if !is_of_numbers || !runner.may_learn() {
+                break;
+            }
+            let clean = runner.run(&[])?;
+            if clean.outcome.is_err() || !baseline.learn(&clean.calls) {
+                break;
+            }
+        }
+    }
+    Ok(PointOutcome::NotRepeatable(last))
 }

@@ -1,10 +1,12 @@
 //! Points of a scenario: the calls of its runs without a fault, what may go wrong at each, and whether another run has come to
 //! the same call.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::explore::kind::PointKind;
 use crate::spec::marks::{LOADS_SCRIPTS, RUNS_DIGEST, RUNS_FUNCTION, SPARED_BY_FAULTS};
@@ -23,11 +25,18 @@ pub(super) struct Point {
     pub(super) fault: Fault,
 }
 
+/// A difference of a run from those without a fault.
+pub(super) struct Difference {
+    pub(super) text: String,
+    /// True if a call differs only in numbers within its arguments, such as those of a date.
+    pub(super) is_of_numbers: bool,
+}
+
 /// Calls of a scenario without a fault: in the order of their arrival, and by the name of the client.
 pub(super) struct Baseline {
     calls: Vec<Arc<ReceivedCall>>,
-    /// Of each call, the arguments that are the same in every run.
-    fixed: Vec<Vec<bool>>,
+    /// Of each call, the arguments that are the same in every run so far.
+    fixed: Mutex<Vec<Vec<bool>>>,
     /// Of each call, the keys that both runs had.
     keys: Vec<Vec<(Box<[u8]>, bool)>>,
     groups: BTreeMap<String, Vec<usize>>,
@@ -48,6 +57,45 @@ fn grouped(calls: &[Arc<ReceivedCall>]) -> BTreeMap<String, Vec<usize>> {
     groups
 }
 
+/// Returns the calls of each name that have an order: where clients have names, what they send before they have them has
+/// none.
+fn ordered(calls: &[Arc<ReceivedCall>]) -> BTreeMap<String, Vec<usize>> {
+    let mut groups = grouped(calls);
+    if groups.len() > 1
+        && let Some(unnamed) = groups.get_mut("")
+    {
+        unnamed.retain(|at| !is_of_handshake(&calls[*at]));
+    }
+    groups
+}
+
+/// Returns true for a call by which client libraries set up a connection.
+fn is_of_handshake(call: &ReceivedCall) -> bool {
+    let name = call.command.map_or("", |command| &command.name);
+    matches!(name, "hello" | "auth" | "select") || name.starts_with("client|")
+}
+
+/// Returns the number of connections that have made calls without a name, and how many of them have a name later.
+fn unnamed_connections(calls: &[Arc<ReceivedCall>]) -> (usize, usize) {
+    let ids = |is_unnamed: bool| {
+        let calls = calls.iter().filter(move |call| call.client_name.is_empty() == is_unnamed);
+        calls.map(|call| call.client_id).collect::<BTreeSet<_>>()
+    };
+    let (unnamed, named) = (ids(true), ids(false));
+    (unnamed.len(), unnamed.intersection(&named).count())
+}
+
+/// Returns advice, where several connections without a name have made calls.
+fn hint(calls: &[Arc<ReceivedCall>]) -> &'static str {
+    match unnamed_connections(calls) {
+        (0 | 1, _) => "",
+        _ => {
+            "; connections are used at the same time: name each by CLIENT SETNAME, connect before threads or tasks start, \
+             or use a pool of one connection"
+        }
+    }
+}
+
 impl Baseline {
     /// Compares the journals of two runs.
     ///
@@ -55,36 +103,81 @@ impl Baseline {
     /// The first difference other than of an argument.
     pub(super) fn new(first: &[Arc<ReceivedCall>], second: &[Arc<ReceivedCall>]) -> Result<Self, String> {
         let (calls, others) = (counted(first), counted(second));
-        let (groups, mut other_groups) = (grouped(&calls), grouped(&others));
-        let mut fixed: Vec<Vec<bool>> = calls.iter().map(|call| vec![true; call.args.len()]).collect();
-        let mut keys: Vec<Vec<(Box<[u8]>, bool)>> = calls.iter().map(|call| call.keys.clone()).collect();
+        let fixed = calls.iter().map(|call| vec![true; call.args.len()]).collect();
+        let keys = calls.iter().map(|call| call.keys.clone()).collect();
+        let groups = grouped(&calls);
+        let mut baseline = Baseline { calls, fixed: Mutex::new(fixed), keys, groups };
+        let pairs = baseline.pairs(&others).map_err(|text| text + hint(&baseline.calls))?;
+        baseline.mask(&pairs, &others);
+        for (at, other) in pairs {
+            let (one, two) = (&baseline.calls[at], &others[other]);
+            baseline.keys[at].retain(|key| two.keys.contains(key) && dateless(&key.0, one.unix_ms) == *key.0);
+        }
+        Ok(baseline)
+    }
+
+    /// Pairs the calls that have an order with those of another run.
+    ///
+    /// # Errors
+    /// The first difference other than of an argument.
+    fn pairs(&self, others: &[Arc<ReceivedCall>]) -> Result<Vec<(usize, usize)>, String> {
+        let (groups, mut other_groups) = (ordered(&self.calls), ordered(others));
+        let mut pairs = Vec::new();
         for (name, group) in &groups {
             let other = other_groups.remove(name).unwrap_or_default();
             for at in 0..group.len().max(other.len()) {
-                let (one, two) = (group.get(at).map(|at| &calls[*at]), other.get(at).map(|at| &others[*at]));
-                let (Some(one), Some(two)) = (one, two) else {
-                    return Err(unlike(at, name, one.map(|call| shown(call, &[])), two.map(|call| shown(call, &[]))));
-                };
-                if one.args.len() != two.args.len() || one.command.map(|c| &c.name) != two.command.map(|c| &c.name) {
-                    return Err(unlike(at, name, Some(shown(one, &[])), Some(shown(two, &[]))));
+                let (one, two) = (group.get(at).map(|at| &self.calls[*at]), other.get(at).map(|at| &others[*at]));
+                if !one.zip(two).is_some_and(|(one, two)| is_same_command(one, two)) {
+                    let [one, two] = [one, two].map(|call| call.map(|call| shown(call, &[])));
+                    return Err(unlike(at, name, one, two));
                 }
-                fixed[group[at]] = one.args.iter().zip(&two.args).map(|(one, two)| one == two).collect();
-                keys[group[at]].retain(|key| two.keys.contains(key) && dateless(&key.0, one.unix_ms) == *key.0);
+                pairs.push((group[at], other[at]));
             }
         }
-        match other_groups.first_key_value() {
-            None => Ok(Baseline { calls, fixed, keys, groups }),
-            Some((name, other)) => Err(unlike(0, name, None, Some(shown(&others[other[0]], &[])))),
+        match other_groups.into_iter().find(|(_, group)| !group.is_empty()) {
+            None => Ok(pairs),
+            Some((name, other)) => Err(unlike(0, &name, None, Some(shown(&others[other[0]], &[])))),
         }
     }
 
-    /// Returns the points of these kinds, and the number of those that were left out because their keys differ from run to run.
+    /// Masks the arguments that differ; returns whether any is masked now that was not.
+    fn mask(&self, pairs: &[(usize, usize)], others: &[Arc<ReceivedCall>]) -> bool {
+        let (mut fixed, mut is_changed) = (self.fixed.lock(), false);
+        for (at, other) in pairs {
+            let args = self.calls[*at].args.iter().zip(&others[*other].args);
+            for (is_fixed, (one, two)) in fixed[*at].iter_mut().zip(args) {
+                is_changed |= *is_fixed && one != two;
+                *is_fixed &= one == two;
+            }
+        }
+        is_changed
+    }
+
+    /// Masks the arguments in which a further run without a fault differs, if only in numbers; returns whether any is masked
+    /// now that was not.
+    pub(super) fn learn(&self, run: &[Arc<ReceivedCall>]) -> bool {
+        let others = counted(run);
+        self.pairs(&others).is_ok_and(|pairs| {
+            let fixed = self.fixed.lock().clone();
+            let is_alike =
+                |(at, other): &(usize, usize)| self.is_alike_but_for_numbers(*at, &others[*other], &fixed[*at]);
+            pairs.iter().all(is_alike) && self.mask(&pairs, &others)
+        })
+    }
+
+    /// Returns the points of these kinds, and the number of those that were left out because their keys, or the order of the
+    /// connections that are set up there, differ from run to run.
     pub(super) fn points(&self, kinds: &[PointKind], late_by: Duration) -> (Vec<Point>, usize) {
         let (mut points, mut left_out) = (Vec::new(), 0);
+        let is_shuffled = unnamed_connections(&self.calls).1 > 1;
         for (at, call) in self.calls.iter().enumerate() {
             let Some(command) = call.command else { continue };
             for kind in PointKind::ALL.iter().filter(|kind| kinds.contains(kind)) {
                 if !self.is_possible(at, command, *kind) {
+                    continue;
+                }
+                if is_shuffled && call.client_name.is_empty() && is_of_handshake(call) {
+                    left_out += 1;
                     continue;
                 }
                 let is_asked_for = |has_ttl: bool| *kind != PointKind::Expired || has_ttl;
@@ -117,8 +210,8 @@ impl Baseline {
     /// Returns true if the client has loaded a script or a library by the call before.
     fn follows_load(&self, at: usize) -> bool {
         let group = &self.groups[&self.calls[at].client_name];
-        let before = group.iter().take_while(|other| **other < at).last();
-        let command = before.and_then(|before| self.calls[*before].command);
+        let before = group.iter().take_while(|other| **other < at).filter_map(|before| self.calls[*before].command);
+        let command = before.filter(|command| command.name != "multi").last(); // which a pipeline has put between the two
         command.is_some_and(|command| command.is(LOADS_SCRIPTS))
     }
 
@@ -140,31 +233,46 @@ impl Baseline {
     }
 
     /// Returns how a run differs from the others before the first of the points that it has come to; `None` if it does not.
-    pub(super) fn difference(&self, points: &[Point], run: &[Arc<ReceivedCall>]) -> Option<String> {
-        let run = counted(run);
+    pub(super) fn difference(&self, points: &[Point], run: &[Arc<ReceivedCall>]) -> Option<Difference> {
+        let (run, fixed) = (counted(run), self.fixed.lock());
+        let differs = |text: String, is_of_numbers| Some(Difference { text: text + hint(&self.calls), is_of_numbers });
         let Some(struck) = run.iter().position(|call| call.fault.is_some()) else {
-            let call = &self.calls[points[0].call];
-            return Some(format!("it has not come to {}", shown(call, &self.fixed[points[0].call])));
+            let call = points[0].call;
+            return differs(format!("it has not come to {}", shown(&self.calls[call], &fixed[call])), false);
         };
-        for (name, group) in grouped(&run[..=struck]) {
-            let expected = self.groups.get(&name).map(Vec::as_slice).unwrap_or_default();
+        let own = &run[struck].client_name;
+        let (present, expected) = (&run[..=struck], [grouped(&self.calls), ordered(&self.calls)]);
+        let mut groups = if self.groups.len() > 1 { ordered(present) } else { grouped(present) };
+        if let Some(group) = grouped(present).remove(own) {
+            groups.insert(own.clone(), group);
+        }
+        for (name, group) in groups {
+            let expected = expected[usize::from(name != *own)].get(&name).map(Vec::as_slice).unwrap_or_default();
             for (at, call) in group.iter().map(|at| &run[*at]).enumerate() {
                 let of_baseline = expected.get(at).copied();
-                if !of_baseline.is_some_and(|other| self.is_alike(other, call)) {
-                    let other = of_baseline.map(|other| shown(&self.calls[other], &self.fixed[other]));
-                    return Some(unlike(at, &name, other, Some(shown(call, &[]))));
+                if !of_baseline.is_some_and(|other| self.is_alike(other, call, &fixed[other])) {
+                    let is_of_numbers =
+                        of_baseline.is_some_and(|other| self.is_alike_but_for_numbers(other, call, &fixed[other]));
+                    let other = of_baseline.map(|other| shown(&self.calls[other], &fixed[other]));
+                    return differs(unlike(at, &name, other, Some(shown(call, &[]))), is_of_numbers);
                 }
             }
         }
         None
     }
 
-    fn is_alike(&self, at: usize, call: &ReceivedCall) -> bool {
+    fn is_alike(&self, at: usize, call: &ReceivedCall, fixed: &[bool]) -> bool {
         let expected = &self.calls[at];
-        let mut args = expected.args.iter().zip(&call.args).zip(&self.fixed[at]);
-        expected.args.len() == call.args.len()
-            && expected.command.map(|command| &command.name) == call.command.map(|command| &command.name)
+        let mut args = expected.args.iter().zip(&call.args).zip(fixed);
+        is_same_command(expected, call)
             && args.all(|((one, other), is_fixed)| !is_fixed || one == other || self.differ_by_date(at, one, other))
+    }
+
+    fn is_alike_but_for_numbers(&self, at: usize, call: &ReceivedCall, fixed: &[bool]) -> bool {
+        let expected = &self.calls[at];
+        let mut args = expected.args.iter().zip(&call.args).zip(fixed);
+        is_same_command(expected, call)
+            && args.all(|((one, other), is_fixed)| !is_fixed || without_numbers(one) == without_numbers(other))
     }
 
     /// Returns true if two arguments at a call are alike but for dates near it, as the client's clock has them.
@@ -187,8 +295,35 @@ fn dateless(text: &[u8], near_ms: i64) -> Vec<u8> {
         };
         (unix_ms - near_ms).abs() < DATES_WITHIN_MS
     };
+    let mut parts = text.chunk_by(|one, other| one.is_ascii_digit() == other.is_ascii_digit()).peekable();
+    let mut without = Vec::with_capacity(text.len());
+    while let Some(part) = parts.next() {
+        if !is_date(part) {
+            without.extend(part);
+            continue;
+        }
+        without.push(b'*');
+        // The id of an entry of a stream has a number behind its date.
+        if part.len() == 13
+            && parts.next_if_eq(&&b"-"[..]).is_some()
+            && parts.next_if(|next| next[0].is_ascii_digit()).is_none()
+        {
+            without.push(b'-');
+        }
+    }
+    without
+}
+
+/// Returns a text with `*` for each number in it.
+fn without_numbers(text: &[u8]) -> Vec<u8> {
     let parts = text.chunk_by(|one, other| one.is_ascii_digit() == other.is_ascii_digit());
-    parts.flat_map(|part| if is_date(part) { b"*" } else { part }).copied().collect()
+    parts.flat_map(|part| if part[0].is_ascii_digit() { b"*" } else { part }).copied().collect()
+}
+
+/// Returns true if two calls are of one command, with as many arguments.
+fn is_same_command(one: &ReceivedCall, two: &ReceivedCall) -> bool {
+    one.args.len() == two.args.len()
+        && one.command.map(|command| &command.name) == two.command.map(|command| &command.name)
 }
 
 /// Describes a call that came where another one was expected.
@@ -249,6 +384,7 @@ mod tests {
         let shown = |text: &str| String::from_utf8(dateless(text.as_bytes(), near_ms)).expect("text");
         assert_eq!(shown("rate:7:1764600001:x"), "rate:7:*:x");
         assert_eq!(shown("1764600000000,1764600000000000,1764600000.25"), "*,*,*.25");
+        assert_eq!(shown("1764600000000-7,1764600000-7,1764600000000-x"), "*,*-7,*-x");
         let others = ["1264600000", "17646000001", "176460000", "9999999999999", "12", ""];
         assert_eq!(others.map(shown), others);
     }

@@ -14,7 +14,8 @@ pub struct ExploreReport {
     pub failures: Vec<(String, String)>,
     /// The points before which the scenario did something else than without a fault, with the first difference.
     pub not_repeatable: Vec<(String, String)>,
-    /// The number of points that were left out because their keys differ from run to run.
+    /// The number of points that were left out because their keys, or the order of the connections that are set up there, differ
+    /// from run to run.
     pub left_out: usize,
     /// The number of points for which there was no time.
     pub not_tried: usize,
@@ -24,7 +25,26 @@ pub struct ExploreReport {
     pub time: Duration,
 }
 
+/// The outcome of the runs with the fault of a point.
+pub(super) enum PointOutcome {
+    Passed,
+    /// The scenario has failed, with what it said.
+    Failed(String),
+    /// The scenario did something else before the point, each time.
+    NotRepeatable(String),
+}
+
 impl ExploreReport {
+    /// Adds the outcome of a point.
+    pub(super) fn add(&mut self, name: String, outcome: PointOutcome) {
+        self.points += 1;
+        match outcome {
+            PointOutcome::Passed => {}
+            PointOutcome::Failed(message) => self.failures.push((name, message)),
+            PointOutcome::NotRepeatable(difference) => self.not_repeatable.push((name, difference)),
+        }
+    }
+
     /// Returns true if the scenario has passed at all points that were tried, and there was one.
     pub fn is_passed(&self) -> bool {
         self.points > 0 && self.failures.is_empty() && self.not_repeatable.is_empty()

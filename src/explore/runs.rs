@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Once};
 use std::thread;
@@ -20,6 +20,9 @@ use crate::upkeep::time_travel::travel_blocking;
 
 /// Name of the threads on which scenarios run, whose panics are not printed.
 const THREAD: &str = "keylatch-explore";
+
+/// The maximum number of runs without a fault beyond the first two.
+const CLEAN_RUNS_MAX: usize = 5;
 
 /// The scenario of a test.
 pub(super) type ExploredScenario = Arc<dyn Fn(&TestInstance) -> Result<(), String> + Send + Sync>;
@@ -116,13 +119,27 @@ pub(super) struct Runner {
     timeout: Duration,
     start_ms: i64,
     last: AtomicU64,
+    /// The number of further runs without a fault that were made.
+    clean: AtomicUsize,
 }
 
 impl Runner {
     pub(super) fn new(scenario: ExploredScenario, timeout: Duration) -> Result<Self, String> {
         let server = Builder::default().test_mode().start_blocking().map_err(|error| error.to_string())?;
         let start_ms = server.namespace().clock.now().wall_ms();
-        Ok(Runner { server: Arc::new(server), scenario, timeout, start_ms, last: AtomicU64::new(0) })
+        Ok(Runner {
+            server: Arc::new(server),
+            scenario,
+            timeout,
+            start_ms,
+            last: AtomicU64::new(0),
+            clean: AtomicUsize::new(0),
+        })
+    }
+
+    /// Returns whether a further run without a fault may be made, and counts it.
+    pub(super) fn may_learn(&self) -> bool {
+        self.clean.fetch_add(1, Ordering::Relaxed) < CLEAN_RUNS_MAX
     }
 
     /// Runs the scenario in a new instance with these faults.

@@ -117,8 +117,13 @@ fn options_of<'w>(args: &[Arg], words: &[&'w [u8]]) -> Vec<&'w [u8]> {
         if zone > 0 {
             at = read_zone(&args[..zone], words, at, &mut found);
             args = &args[zone..];
-        } else if words.get(at).is_some_and(|word| width(first, word).is_some()) {
-            at = read_zone(&args[..1], words, at, &mut found);
+        } else if let Some(width) = words.get(at).and_then(|word| width(first, word)) {
+            if may_repeat(first) {
+                at = read_zone(&args[..1], words, at, &mut found);
+            } else {
+                found.push(words[at]);
+                at += width;
+            }
             args = &args[1..];
         } else if let Some(count) = number.and_then(|number| usize::try_from(parse_int(number)?).ok()) {
             at = at.saturating_add(count);
@@ -162,6 +167,11 @@ fn read_zone<'w>(options: &[Arg], words: &[&'w [u8]], mut at: usize, found: &mut
         }
     }
     at
+}
+
+/// Returns true if an argument, or an alternative of it, may be given several times.
+fn may_repeat(arg: &Arg) -> bool {
+    arg.multiple || matches!(arg.kind, ArgKind::OneOf(choices) if choices.iter().any(may_repeat))
 }
 
 /// Returns true if an argument begins with a keyword, whichever alternative is chosen.

@@ -199,6 +199,80 @@ fn dates_of_the_client_that_differ_in_a_later_run_only_do_not_matter() {
     assert_eq!((report.points, report.left_out), (6, 1), "{report}");
 }
 
+/// A scenario that sends a text by the number of the run, from 0.
+fn sends(text: fn(usize) -> String) -> impl Fn(&TestInstance) + Send + Sync + 'static {
+    let runs = AtomicUsize::new(0);
+    move |instance| {
+        let mut app = App::of(instance);
+        let run = runs.fetch_add(1, Ordering::Relaxed);
+        let _ = app.call(&["GET", &text(run)]);
+        let _ = app.call(&["SET", "k", "v"]);
+    }
+}
+
+#[test]
+fn numbers_that_differ_without_a_fault_too_do_not_matter_and_other_words_do() {
+    let explore = || Explore::new().workers(1).kinds(["lost-reply"]);
+    let date = explore().report(sends(|run| format!("hits:2026-12-01T10:00:0{}", run / 3)));
+    assert_eq!(date.not_repeatable, [], "{date}");
+    // With a fault only, which nothing but the program itself explains.
+    let branch = explore().report(sends(|run| format!("k{}", usize::from(run == 2 || run == 4 || run == 6))));
+    assert_eq!(branch.not_repeatable.len(), 1, "{branch}");
+    let other = explore().report(sends(|run| if run < 2 { "k".to_owned() } else { "other".to_owned() }));
+    assert_eq!(other.not_repeatable.len(), 2, "{other}");
+}
+
+#[test]
+fn calls_that_come_in_another_order_by_chance_are_tried_again() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let report = Explore::new().workers(1).kinds(["lost-reply"]).report(|instance| {
+        let mut app = App::of(instance);
+        // Another order in the second run, and in every third one after that.
+        let is_other = RUNS.fetch_add(1, Ordering::Relaxed) % 3 == 1;
+        for key in if is_other { ["b", "a"] } else { ["a", "b"] } {
+            let _ = app.call(&[if key == "a" { "GET" } else { "TYPE" }, key]);
+        }
+    });
+    assert_eq!((report.points, &report.not_repeatable[..]), (2, &[][..]), "{report}");
+}
+
+#[test]
+fn clients_that_take_names_at_the_same_time_have_an_order_by_their_names() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let report = Explore::new().workers(1).kinds(["lost-reply"]).report(|instance| {
+        let mut apps = [App::of(instance), App::of(instance)];
+        let names = if RUNS.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+            [(0, "one"), (1, "two")]
+        } else {
+            [(1, "two"), (0, "one")]
+        };
+        for (app, name) in names {
+            let _ = apps[app].call(&["CLIENT", "SETINFO", "LIB-NAME", name]);
+            let _ = apps[app].call(&["CLIENT", "SETNAME", name]);
+        }
+        for app in &mut apps {
+            let _ = app.call(&["INCR", "n"]);
+        }
+    });
+    assert_eq!((report.points, report.left_out), (2, 4), "{report}");
+    assert_eq!(report.not_repeatable, [], "{report}");
+}
+
+#[test]
+fn connections_without_names_that_are_used_at_the_same_time_are_hinted_at() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let panic = std::panic::catch_unwind(|| {
+        explore(|instance| {
+            let mut apps = [App::of(instance), App::of(instance)];
+            let first = RUNS.fetch_add(1, Ordering::Relaxed) % 2;
+            let _ = apps[first].call(&[["GET", "TYPE"][first], "k"]);
+            let _ = apps[1 - first].call(&[["GET", "TYPE"][1 - first], "k"]);
+        });
+    });
+    let text = panic.expect_err("it differs").downcast_ref::<String>().expect("a message").clone();
+    assert!(text.starts_with("explore: not repeatable: its 1st call was TYPE k, not GET k; connections are"), "{text}");
+}
+
 #[test]
 fn faults_that_are_asked_for_strike_where_they_can() {
     let calls = |instance: &TestInstance| {

@@ -48,6 +48,7 @@ pub(crate) const DECLARED: &[(&str, &str, &str)] = &[
     ("hpttl", "existence", "Redis has it since 7.4"),
     ("hsetex", "existence", "Redis has it since 8.0"),
     ("httl", "existence", "Redis has it since 7.4"),
+    ("bitop", "docs: arguments", "names the operations, as Redis does since 7.2; four are from Redis 8.2"),
     ("hscan", "docs: arguments", "NOVALUES is from Redis 7.4"),
     ("himport", "existence", "Redis has it since 8.10"),
     ("saddex", "existence", "Redis has it since 8.12"),
