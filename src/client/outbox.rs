@@ -58,8 +58,8 @@ pub struct Outbox {
 #[derive(Default)]
 struct Inner {
     frames: VecDeque<Bytes>,
-    /// The memory of the list, without the frames.
-    list: ReportedMemory,
+    /// The memory that is reported for the lists, without the frames.
+    lists: usize,
     /// The bytes of all frames.
     len: usize,
     /// Frames that are held back for a while.
@@ -73,8 +73,7 @@ struct Inner {
 impl Outbox {
     /// Creates an empty outbox; its memory is reported as used memory.
     pub fn new(memory_account: Arc<MemoryAccount>) -> Self {
-        let inner = Inner { list: ReportedMemory::new(memory_account.clone()), ..Inner::default() };
-        Outbox { memory_account, inner: Mutex::new(inner), ..Outbox::default() }
+        Outbox { memory_account, signals: AtomicU8::new(0), inner: Mutex::default() }
     }
 
     /// Returns the account that the client's memory is reported to.
@@ -101,7 +100,7 @@ impl Outbox {
     /// Drops all frames and accepts no more: the connection is closed, and others may still know the client.
     pub fn close(&self) {
         let mut inner = self.inner.lock();
-        inner.clear();
+        inner.clear(&self.memory_account);
         self.raise(&mut inner, END);
     }
 
@@ -146,11 +145,11 @@ impl Outbox {
         inner.len += frame.len();
         if let Some(late) = &mut inner.late {
             late.add(Duration::ZERO, frame);
-            inner.count_list();
+            inner.count_list(&self.memory_account);
             return true;
         }
         inner.frames.push_back(frame);
-        inner.count_list();
+        inner.count_list(&self.memory_account);
         self.raise(&mut inner, PUSHED);
         true
     }
@@ -161,7 +160,7 @@ impl Outbox {
         let Some(frame) = self.admit(&mut inner, push_frame, limit) else { return false };
         inner.len += frame.len();
         inner.late.get_or_insert_default().add(delay, frame);
-        inner.count_list();
+        inner.count_list(&self.memory_account);
         self.raise(&mut inner, LATE);
         // The client's task waits for the delay.
         if let Some(waker) = &inner.waker {
@@ -177,7 +176,7 @@ impl Outbox {
         }
         let frame = push_frame.in_protocol(inner.protocol, &self.memory_account);
         if (inner.len + frame.len()) as u64 > limit {
-            inner.clear();
+            inner.clear(&self.memory_account);
             self.raise(inner, OVERFLOW);
             return None;
         }
@@ -232,7 +231,7 @@ impl Outbox {
             self.signals.fetch_and(!LATE, Ordering::AcqRel);
         }
         if !inner.frames.is_empty() {
-            inner.count_list();
+            inner.count_list(&self.memory_account);
             self.raise(inner, PUSHED);
         }
     }
@@ -255,7 +254,7 @@ impl Outbox {
         }
         if inner.frames.is_empty() {
             inner.frames = VecDeque::new();
-            inner.count_list();
+            inner.count_list(&self.memory_account);
             self.signals.fetch_and(!PUSHED, Ordering::AcqRel);
         }
     }
@@ -271,19 +270,26 @@ impl Outbox {
     }
 }
 
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.inner.get_mut().clear(&self.memory_account);
+    }
+}
+
 impl Inner {
     /// A list smaller than this, in bytes, is not reported: it comes and goes with every message.
     const COUNTED_MIN: usize = 4096;
 
-    fn clear(&mut self) {
+    fn clear(&mut self, account: &MemoryAccount) {
         (self.frames, self.late, self.len) = (VecDeque::new(), None, 0);
-        self.count_list();
+        self.count_list(account);
     }
 
-    fn count_list(&mut self) {
+    fn count_list(&mut self, account: &MemoryAccount) {
         let late = self.late.as_ref().map_or(0, |late| list_len::<(u64, Bytes)>(late.frames.capacity()));
         let len = list_len::<Bytes>(self.frames.capacity()) + late;
-        self.list.set(if len < Self::COUNTED_MIN { 0 } else { len });
+        let len = if len < Self::COUNTED_MIN { 0 } else { len };
+        account.report_outside(std::mem::replace(&mut self.lists, len), len);
     }
 }
 
@@ -299,8 +305,11 @@ pub(crate) enum Delivery {
     CutAfter(usize),
 }
 
-/// Function that decides on messages, which it can ask for in RESP3, by the receiver's name.
-pub(crate) type PushRule = Arc<dyn Fn(&mut dyn FnMut() -> Bytes, &str) -> Delivery + Send + Sync>;
+/// Function of a message, which it can ask for in RESP3, and the receiver's name.
+type DeliveryRule = dyn Fn(&mut dyn FnMut() -> Bytes, &str) -> Delivery + Send + Sync;
+
+/// Rule that decides on messages.
+pub(crate) struct PushRule(pub(crate) Box<DeliveryRule>);
 
 /// Frames that are held back, in their order.
 #[derive(Default)]

@@ -31,6 +31,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::acl::{Access, Acl};
 use crate::client::engine::Engine;
 use crate::client::info::ClientInfo;
@@ -139,15 +141,16 @@ pub(crate) enum Reception {
 }
 
 /// Returns the rule by which faults change pushed messages.
-fn push_rule(test_mode: &TestMode) -> PushRule {
+fn push_rule(test_mode: &TestMode) -> Arc<PushRule> {
     let faults = test_mode.faults.clone();
-    Arc::new(move |encode, name| match faults.lock().fault_of_push(encode, name) {
+    let rule = move |encode: &mut dyn FnMut() -> Bytes, name: &str| match faults.lock().fault_of_push(encode, name) {
         None => Delivery::Whole,
         Some(FaultKind::Delay(time)) => Delivery::Late(time),
         Some(FaultKind::Lose) => Delivery::Lost,
         Some(FaultKind::Partial(len)) => Delivery::CutAfter(len),
         Some(_) => Delivery::CutAfter(0),
-    })
+    };
+    Arc::new(PushRule(Box::new(rule)))
 }
 
 /// Returns the sink of changes that no call logs.

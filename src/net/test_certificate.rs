@@ -12,9 +12,11 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 use sha2::{Digest, Sha256};
 use x509_cert::Version;
+use x509_cert::attr::AttributeTypeAndValue;
 use x509_cert::certificate::{CertificateInner, Raw, TbsCertificateInner};
-use x509_cert::der::asn1::{Any, BitString, GeneralizedTime, Ia5String, OctetString, UtcTime};
+use x509_cert::der::asn1::{Any, BitString, GeneralizedTime, Ia5String, OctetString, SetOfVec, UtcTime, Utf8StringRef};
 use x509_cert::der::oid::AssociatedOid;
+use x509_cert::der::oid::db::rfc4519::COMMON_NAME;
 use x509_cert::der::oid::db::rfc5280::ID_KP_SERVER_AUTH;
 use x509_cert::der::oid::db::rfc5912::{ECDSA_WITH_SHA_256, ID_EC_PUBLIC_KEY, SECP_256_R_1};
 use x509_cert::der::{self, Encode};
@@ -24,7 +26,7 @@ use x509_cert::ext::pkix::{
     AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, KeyUsages, SubjectAltName,
     SubjectKeyIdentifier,
 };
-use x509_cert::name::Name;
+use x509_cert::name::{Name, RdnSequence, RelativeDistinguishedName};
 use x509_cert::serial_number::SerialNumber;
 use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
 use x509_cert::time::{Time, Validity};
@@ -32,8 +34,8 @@ use x509_cert::time::{Time, Validity};
 use crate::config::{Config, TestCertificate};
 use crate::time::clock::Clock;
 
-const AUTHORITY: &str = "CN=keylatch test authority";
-const SERVER: &str = "CN=keylatch test server";
+const AUTHORITY: &str = "keylatch test authority";
+const SERVER: &str = "keylatch test server";
 
 const DAY_S: u64 = 24 * 60 * 60;
 
@@ -108,7 +110,7 @@ impl Holder {
             .map_err(|cause| MakingFailed(cause.to_string()))?;
         let digest = Sha256::digest(key.public_key());
         let key_id = OctetString::new(&digest[..20])?;
-        Ok(Holder { name: name.parse()?, key, pkcs8, key_id })
+        Ok(Holder { name: common_name(name)?, key, pkcs8, key_id })
     }
 
     /// Makes a certificate of a subject.
@@ -135,6 +137,13 @@ impl Holder {
         let signed = CertificateInner { tbs_certificate: certificate, signature_algorithm: algorithm, signature };
         Ok(signed.to_der()?)
     }
+}
+
+/// Returns a name with nothing but the common name. The crate's parser of names would bring a table of all object identifiers.
+fn common_name(name: &str) -> der::Result<Name> {
+    let value = Any::from(Utf8StringRef::new(name)?);
+    let attributes = SetOfVec::try_from(vec![AttributeTypeAndValue { oid: COMMON_NAME, value }])?;
+    Ok(RdnSequence(vec![RelativeDistinguishedName(attributes)]))
 }
 
 fn serial_number() -> Result<SerialNumber<Raw>, MakingFailed> {

@@ -74,7 +74,7 @@ pub struct ClientInfo {
     /// The name of the user, see [`User::is`](crate::acl::User::is); set by the session when it is created.
     user: Mutex<Option<Arc<[u8]>>>,
     /// The rule for messages that are pushed to it, where they do not all arrive.
-    push_rule: Option<PushRule>,
+    push_rule: Option<Arc<PushRule>>,
 }
 
 impl ClientInfo {
@@ -86,7 +86,7 @@ impl ClientInfo {
         memory_account: &Arc<MemoryAccount>,
         all_memory: Arc<AtomicUsize>,
         tokens: Arc<HeldTokens>,
-        push_rule: Option<PushRule>,
+        push_rule: Option<Arc<PushRule>>,
     ) -> Self {
         ClientInfo {
             id,
@@ -145,7 +145,7 @@ impl ClientInfo {
         let hard = limit.hard().unwrap_or(WAITING_MAX).saturating_sub(self.buffers.output_buffer() as u64);
         let is_delivered = match &self.push_rule {
             None => self.outbox.push(push_frame, hard),
-            Some(rule) => self.outbox.push_by_rule(push_frame, hard, |encode| rule(encode, &self.names().name)),
+            Some(rule) => self.outbox.push_by_rule(push_frame, hard, |encode| (rule.0)(encode, &self.names().name)),
         };
         if limit.soft_bytes != 0 && is_delivered {
             self.record_soft_limit(limit, now);

@@ -76,7 +76,7 @@ pub struct Clients {
     /// The pending replies of all clients.
     pub backlog: Backlog,
     /// The rule for pushed messages, where they do not all arrive.
-    push_rule: Option<PushRule>,
+    push_rule: Option<Arc<PushRule>>,
 }
 
 impl Clients {
@@ -84,7 +84,7 @@ impl Clients {
     pub(crate) fn new(
         admissions: Arc<Admissions>,
         memory_account: Arc<MemoryAccount>,
-        push_rule: Option<PushRule>,
+        push_rule: Option<Arc<PushRule>>,
     ) -> Self {
         let held_tokens = Arc::new(HeldTokens::new(memory_account.clone()));
         Clients { admissions, held_tokens, memory_account, push_rule, ..Clients::default() }
