@@ -16,6 +16,8 @@ const { setTimeout, clearTimeout, setImmediate, performance } = globalThis;
 const WORKERS = Math.max(16, availableParallelism());
 const PAIRS_SECONDS = 10; // without a budget
 const SIMILAR = 5;
+const ATTEMPTS = 3; // of a point whose calls differ, and of the two runs without a fault
+const CLEAN_RUNS = 5; // at most, because of arguments that have begun to differ
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
 class NotEnded extends Error {}
@@ -157,6 +159,8 @@ class Exploration {
   #server;
   #start; // the time at which each run begins, by the clock of its instance
   #baseline;
+  #cleanRuns = 0;
+  #lastCleanRun = Promise.resolve();
   #results = [];
   #total = 0;
 
@@ -206,9 +210,11 @@ class Exploration {
 
   /** Runs the scenario twice without a fault, and finds the points. */
   async #plan(worker) {
-    const first = await this.#unfaulted(worker);
-    const second = await this.#unfaulted(worker);
-    this.#baseline = new Baseline(first, second);
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+      const first = await this.#unfaulted(worker);
+      this.#baseline = new Baseline(first, await this.#unfaulted(worker));
+      if (!this.#baseline.difference) break;
+    }
     const { difference } = this.#baseline;
     if (difference) {
       const report = new Report();
@@ -217,7 +223,7 @@ class Exploration {
       throw new ExploreError(`not repeatable: of two runs without a fault, in the second ${difference}`, report);
     }
     const { kinds, only } = this.#options;
-    const flags = await this.#flags(first);
+    const flags = await this.#flags(this.#baseline.journal);
     if (!only) {
       const { points, leftOut } = this.#baseline.points(kinds, flags);
       return { tries: points.map((point) => [point]), leftOut };
@@ -256,23 +262,49 @@ class Exploration {
     await Promise.all(workers.map(work));
   }
 
+  /** Runs points, again if the calls before them differ; the first run that is alike decides. */
   async #try(worker, points) {
     const name = points.map((point) => point.name).join(' + ');
     try {
-      const { run, journal, faults } = await this.#run(worker, points);
-      return { name, isPair: points.length > 1, run, difference: this.#difference(points, journal, faults) };
+      for (let attempt = 1; ; attempt += 1) {
+        const { run, journal, faults } = await this.#run(worker, points);
+        const difference = await this.#judged(worker, () => this.#difference(points, journal, faults));
+        if (!difference || attempt === ATTEMPTS || this.#isOver) return { name, run, difference: difference?.told };
+      }
     } catch (error) {
       error.message += `\n(at the point ${JSON.stringify(name)})`;
       throw error;
     }
   }
 
-  /** How the calls before the first fault differ from those without one. */
+  /** How a run differs. If that is in arguments only, it is judged again when those are masked that differ without a fault
+   *  as well; one clean run at a time, since one may do for several workers. */
+  async #judged(worker, judge) {
+    const difference = judge();
+    if (!difference?.isOfArgs) return difference;
+    const judgement = this.#lastCleanRun.then(async () => {
+      const isNeeded = judge()?.isOfArgs && this.#cleanRuns < CLEAN_RUNS && !this.#isOver;
+      if (isNeeded) await this.#cleanRun(worker);
+      return judge();
+    });
+    this.#lastCleanRun = judgement.catch(() => {});
+    return judgement;
+  }
+
+  async #cleanRun(worker) {
+    this.#cleanRuns += 1;
+    const { run, journal } = await this.#run(worker, []);
+    if (!run.error) this.#baseline.add(journal);
+  }
+
+  /** How the calls before the first fault differ from those without one: what is told of it, and whether it is arguments. */
   #difference(points, journal, faults) {
-    const at = (point) => journal.struck(point)?.at ?? Infinity;
+    const at = (point) => journal.same(point)?.at ?? Infinity;
     const fired = points.filter((_, index) => faults[index]?.fired > 0).sort((one, other) => at(one) - at(other));
     const [first] = fired.length ? fired : points;
-    return this.#baseline.differenceTo(journal, first) ?? (fired.length ? undefined : 'the fault has not fired');
+    const told = this.#baseline.differenceTo(journal, first);
+    if (told) return { told, isOfArgs: fired.length > 0 && this.#baseline.isSameShape(journal, first) };
+    return fired.length ? undefined : { told: 'the fault has not fired', isOfArgs: false };
   }
 
   async #run(worker, points) {

@@ -380,9 +380,11 @@ export interface ExploreReport {
   readonly points: number;
   /** The points at which the scenario failed. */
   readonly failures: readonly { readonly name: string; readonly message: string; readonly error: unknown }[];
-  /** The points at which the calls before the fault were others than without one, which says nothing of the fault. */
+  /** The points at which the calls before the fault were others than without one, in each of three runs, which says nothing
+   *  of the fault. Arguments that differ from run to run without a fault as well do not matter. */
   readonly notRepeatable: readonly { readonly name: string; readonly difference: string }[];
-  /** How many points have keys that differ from run to run, so that there is no name for them. */
+  /** How many points have no name that is the same in each run: their keys differ from run to run, or the calls are
+   *  handshakes (HELLO, AUTH, SELECT, CLIENT) before a name is set, where several connections get names. */
   readonly leftOut: number;
   /** For how many points the budget was too small. */
   readonly notTried: number;

@@ -6,6 +6,8 @@ const bytesOf = (text) => Buffer.from(text, 'latin1');
 const UNFAULTED = new Set(['hello', 'auth', 'reset', 'quit']); // which Redis answers while it loads
 const LOADERS = new Set(['script|load', 'function|load']);
 const SCRIPTS = new Set(['evalsha', 'evalsha_ro', 'fcall', 'fcall_ro']);
+const TRANSACTION_ENDS = new Set(['exec', 'discard']);
+const HANDSHAKE = /^(hello|auth|select|client(\|.*)?)$/; // what clients send when they connect
 const ERRORS = {
   readonly: "READONLY You can't write against a read only replica.",
   oom: "OOM command not allowed when used memory > 'maxmemory'.",
@@ -16,7 +18,10 @@ const DEFAULT_KINDS = ['lost-reply', 'not-executed', 'cut-all', 'late', 'expired
 const KINDS = [...DEFAULT_KINDS, 'evicted', 'failover', ...Object.keys(ERRORS)];
 const DATE_SCALES = new Map([[10, 1000], [13, 1], [16, 0.001]]); // milliseconds in a unit of a Unix time of so many digits
 const DATES_WITHIN_MS = 400 * 24 * 3_600_000;
+const STREAM_ID = /(?<![0-9])([0-9]{13})-[0-9]+/g; // of an entry: milliseconds, and a number
 const SHOWN_ARG = 60; // characters
+const HINT = '; connections are used at the same time: name each by CLIENT SETNAME, connect before threads or tasks start, '
+  + 'or use a pool of one connection';
 
 /** Shows bytes: what is no printable UTF-8 as \xhh, and `"` and `\` behind a `\`. */
 function shown(text) {
@@ -35,10 +40,11 @@ function shown(text) {
 const hex = (byte) => `\\x${byte.toString(16).padStart(2, '0')}`;
 
 /** A text with `*` for each date in it: a number that is a Unix time, in seconds, milliseconds or microseconds, within 400
- *  days of another one. */
+ *  days of another one. The id of a stream entry is one date. */
 function dateless(text, nearMs) {
   const isDate = (number) => Math.abs(number * DATE_SCALES.get(number.length) - nearMs) < DATES_WITHIN_MS;
-  return text.replace(/[0-9]+/g, (number) => isDate(number) ? '*' : number);
+  const withoutIds = text.replace(STREAM_ID, (id, ms) => isDate(ms) ? '*' : id);
+  return withoutIds.replace(/[0-9]+/g, (number) => isDate(number) ? '*' : number);
 }
 
 /** 1st, 2nd, 3rd, 4th, 11th, 21st */
@@ -52,6 +58,7 @@ const named = (command) => shown(command.toUpperCase().replace('|', ' '));
 /** The calls of a run that count, and of each client name in the order of their arrival. */
 class Journal {
   groups = new Map();
+  #byId = new Map();
 
   /** `entries` is the reply of TEST.CALLS FULL. */
   constructor(entries) {
@@ -61,6 +68,7 @@ class Journal {
     for (const call of this.calls) {
       const id = JSON.stringify([call.group, call.command]);
       counts.set(id, (counts.get(id) ?? 0) + 1);
+      this.#byId.set(idOf({ ...call, nth: counts.get(id) }), call);
       if (!this.groups.has(call.group)) this.groups.set(call.group, []);
       const calls = this.groups.get(call.group);
       const next = entries[call.at + 1];
@@ -75,71 +83,113 @@ class Journal {
     return this.groups.get(group) ?? [];
   }
 
-  /** The call that a fault of a point has struck. */
-  struck({ group, command, nth }) {
-    return this.of(group).find((call) => call.command === command && call.nth === nth);
+  /** The same but for the handshakes, which come from connections that get a name then, in no order. */
+  withoutHandshakes(group) {
+    return this.of(group).filter((call) => !isHandshake(call));
+  }
+
+  /** The call of the group, command and number of a point, or of a call of another run. */
+  same(point) {
+    return this.#byId.get(idOf(point));
+  }
+
+  /** How many connections there are whose calls are chosen. */
+  connections(isChosen) {
+    return new Set(this.calls.filter(isChosen).map((call) => call['client-id'])).size;
   }
 }
 
-/** What two runs without a fault have in common. */
+const idOf = ({ group, command, nth }) => JSON.stringify([group, command, nth]);
+const isHandshake = ({ group, command }) => group === '' && HANDSHAKE.test(command);
+const isSameShape = (one, other) => one.command === other.command && one.args.length === other.args.length;
+
+/** What runs without a fault have in common. */
 class Baseline {
+  #others; // the second run, and further ones whose arguments were others
+
   constructor(first, second) {
     this.journal = first;
-    this.second = second;
+    this.#others = [second];
   }
 
   /** How the two runs differ, beyond arguments; undefined if they do not. */
   get difference() {
-    const isAlike = (one, other) => one.command === other.command && one.args.length === other.args.length;
-    for (const group of new Set([...this.journal.groups.keys(), ...this.second.groups.keys()])) {
-      const found = differenceOf(callOf(group), this.second.of(group), this.journal.of(group), isAlike, shownCall);
-      if (found) return found;
+    return this.#differenceOfShape(this.#others[0]);
+  }
+
+  /** Masks each argument that is another one in a further run without a fault, if its calls are the same. */
+  add(run) {
+    if (!this.#differenceOfShape(run)) this.#others.push(run);
+  }
+
+  #differenceOfShape(run) {
+    const groups = new Set([...this.journal.groups.keys(), ...run.groups.keys()]);
+    const hasName = [...groups].some((group) => group !== '');
+    for (const group of groups) {
+      const [calls, expected] = [run, this.journal].map((each) => hasName ? each.withoutHandshakes(group) : each.of(group));
+      const found = differenceOf(callOf(group), calls, expected, isSameShape, shownCall);
+      if (found) return this.#hinted(found);
     }
     return undefined;
+  }
+
+  #hinted(difference) {
+    const isShared = [this.journal, ...this.#others].some((each) => each.connections(({ group }) => group === '') > 1);
+    return isShared ? difference + HINT : difference;
   }
 
   /** Whether an argument of a call is not the same in each run. */
   isMasked(call, at) {
-    return call.args[at] !== this.second.of(call.group)[call.index].args[at];
+    return this.#others.some((other) => other.same(call)?.args[at] !== call.args[at]);
   }
 
   /** How a run differs from these up to the call that was struck, first where that is; undefined if it does not. */
   differenceTo(run, point) {
-    const struck = run.struck(point);
+    const found = this.#differenceBefore(run, point, this.#isAlike);
+    return found && this.#hinted(found);
+  }
+
+  /** Whether a run differs in nothing but arguments up to the call that was struck. */
+  isSameShape(run, point) {
+    return this.#differenceBefore(run, point, isSameShape) === undefined;
+  }
+
+  #differenceBefore(run, point, isAlike) {
+    const struck = run.same(point);
     const until = struck ? struck.index + 1 : undefined;
-    const own = this.#differenceIn((nth) => `its ${nth} call`, point.group, run.of(point.group).slice(0, until), point.index + 1);
+    const differenceIn = (which, calls, expected) => differenceOf(which, calls, expected, isAlike, this.#shownWithMask);
+    const expected = this.journal.of(point.group).slice(0, point.index + 1);
+    const own = differenceIn((nth) => `its ${nth} call`, run.of(point.group).slice(0, until), expected);
     if (own) return own;
     if (!struck) return 'the call did not come';
     for (const group of run.groups.keys()) {
       if (group === point.group) continue;
-      const before = run.of(group).filter((call) => call.at < struck.at);
-      const found = this.#differenceIn(callOf(group), group, before, before.length);
+      const before = run.withoutHandshakes(group).filter((call) => call.at < struck.at);
+      const found = differenceIn(callOf(group), before, this.journal.withoutHandshakes(group).slice(0, before.length));
       if (found) return found;
     }
     return undefined;
   }
 
-  #differenceIn(which, group, calls, length) {
-    const isAlike = (call, expected) => call.command === expected.command && call.args.length === expected.args.length
-      && call.args.every((arg, at) => arg === expected.args[at] || this.isMasked(expected, at)
-        || dateless(arg, expected['time-ms']) === dateless(expected.args[at], expected['time-ms']));
-    return differenceOf(which, calls, this.journal.of(group).slice(0, length), isAlike, (call) => this.#shownWithMask(call));
-  }
+  #isAlike = (call, expected) => isSameShape(call, expected)
+    && call.args.every((arg, at) => arg === expected.args[at] || this.isMasked(expected, at)
+      || dateless(arg, expected['time-ms']) === dateless(expected.args[at], expected['time-ms']));
 
-  #shownWithMask(call) {
-    return shownCall({ ...call, args: call.args.map((arg, at) => this.isMasked(call, at) ? '*' : arg) });
-  }
+  #shownWithMask = (call) =>
+    shownCall({ ...call, args: call.args.map((arg, at) => this.isMasked(call, at) ? '*' : arg) });
 
-  /** The points of some kinds, in their order, and how many have keys that are not the same in each run. `flags` has the
-   *  flags of each command. */
+  /** The points of some kinds, in their order, and how many have no name that is the same in each run: those whose keys
+   *  differ, and handshakes of connections that may be made at the same time. `flags` has the flags of each command. */
   points(kinds, flags) {
     const points = [];
     let leftOut = 0;
+    const isNameless = this.journal.connections(({ group }) => group !== '') > 1 ? isHandshake : () => false;
     for (const call of this.journal.calls) {
       for (const kind of KINDS.filter((each) => kinds.includes(each))) {
         const { effects, masked } = this.#effects(kind, call, flags);
         leftOut += masked;
-        points.push(...effects.map(({ effect, key }) => new Point(kind, call, effect, key)));
+        if (isNameless(call)) leftOut += effects.length;
+        else points.push(...effects.map(({ effect, key }) => new Point(kind, call, effect, key)));
       }
     }
     return { points, leftOut };
@@ -152,9 +202,9 @@ class Baseline {
   }
 
   #ofKeys(effect, call, field) {
-    const others = this.second.of(call.group)[call.index][field];
+    const others = this.#others[0].same(call)?.[field];
     const keys = [...new Set(call[field])];
-    const same = keys.filter((key) => others.includes(key) && dateless(key, call['time-ms']) === key);
+    const same = keys.filter((key) => others?.includes(key) && dateless(key, call['time-ms']) === key);
     return { effects: same.map((key) => ({ effect: [effect, bytesOf(key)], key })), masked: keys.length - same.length };
   }
 }
@@ -169,16 +219,26 @@ const EFFECTS = {
 };
 
 /** Whether there is a point of a kind at a call. */
-function isAt(kind, { command, previous, before, offset, hasWritten }, flags) {
+function isAt(kind, call, flags) {
+  const { command, before, offset, hasWritten } = call;
   const has = (flag) => flags.get(command)?.has(flag) ?? false;
   switch (kind) {
-    case 'noscript': return SCRIPTS.has(command) && !LOADERS.has(previous?.command);
+    case 'noscript': return SCRIPTS.has(command) && !isLoaded(call);
     case 'failover': return before !== undefined && before['client-name'] !== 'keylatch-control' && offset > before.offset;
     case 'readonly': return has('write') || hasWritten;
     case 'oom': return has('denyoom');
     case 'loading': case 'busy': return !UNFAULTED.has(command);
     default: return true;
   }
+}
+
+/** Whether the script of a call was loaded just before, or before the transaction whose first script it is. */
+function isLoaded({ previous }) {
+  if (LOADERS.has(previous?.command)) return true;
+  let before = previous;
+  const isBetween = ({ command }) => command !== 'multi' && !SCRIPTS.has(command) && !TRANSACTION_ENDS.has(command);
+  while (before && isBetween(before)) before = before.previous;
+  return before?.command === 'multi' && LOADERS.has(before.previous?.command);
 }
 
 const ofName = (group) => group === '' ? '' : ` of "${shown(group)}"`;

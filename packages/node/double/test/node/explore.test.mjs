@@ -160,6 +160,7 @@ describe('explore', { timeout: 120_000 }, () => {
     let runs = 0;
     const scenario = withClients(1, (_, client) => retry(() => (runs += 1) % 2 ? client.get('a') : client.mget('a', 'b')));
     await assert.rejects(explore(scenario), { name: 'ExploreError', message: /the 1st call was MGET a b, not GET a$/ });
+    assert.equal(runs, 6); // three pairs
   });
 
   test('compares no dates of the client, which may differ in a later run only', async () => {
@@ -181,10 +182,11 @@ describe('explore', { timeout: 120_000 }, () => {
     let runs = 0;
     const scenario = withClients(1, async (_, client) => {
       runs += 1;
-      await client.get(runs > 2 ? 'other' : 'hits');
+      await client.get(runs > 2 && runs % 2 ? 'other' : 'hits'); // each run with a fault, and none without one
       await client.get('last');
     });
-    const report = await explore(scenario, { kinds: ['late'], raises: false });
+    const report = await explore(scenario, { kinds: ['late'], raises: false, workers: 1 });
+    assert.equal(runs, 2 + 3 + 3 + 5); // baseline, each point three times, and no more than five without a fault
     const difference = 'its 1st call was GET other, not GET hits';
     assert.deepEqual(report.notRepeatable, ['1st', '2nd'].map((nth) => ({ name: `late: ${nth} GET`, difference })));
     assert.ok(!report.ok);
@@ -196,6 +198,7 @@ describe('explore', { timeout: 120_000 }, () => {
     });
     const { notRepeatable } = await explore(missing, { kinds: ['late'], raises: false });
     assert.deepEqual(notRepeatable.map((each) => each.difference), ['its 1st call did not come: GET hits']);
+    assert.equal(runs, 2 + 3);
   });
 
   test('does not mind arguments that differ from run to run, and leaves out such keys', async () => {
@@ -295,5 +298,131 @@ describe('explore', { timeout: 120_000 }, () => {
     await explore.test(recorder, BUGS['lost-reply'], { kinds: DEFAULT });
     assert.deepEqual(found, ['lost-reply: 1st INCR']);
     await explore.test(t, passes);
+  });
+});
+
+/** A scenario that is told the number of its run, and counts its runs. */
+function counted(count, scenario) {
+  const found = { runs: 0 };
+  found.scenario = withClients(count, (_, ...clients) => {
+    found.runs += 1;
+    return scenario(found.runs, ...clients);
+  });
+  return found;
+}
+
+/** Two calls, which come in another order in some runs; others fail. */
+const shuffled = (isOther, isFailing = () => false) => counted(1, async (run, client) => {
+  const calls = [() => client.get('a'), () => client.mget('a', 'b')];
+  for (const call of isOther(run) ? calls.reverse() : calls) await call();
+  assert.ok(!isFailing(run), 'wrong');
+});
+
+describe('explore, when runs differ', { timeout: 120_000 }, () => {
+  test('masks arguments that begin to differ, after one more run without a fault', async () => {
+    const window = counted(1, async (run, client) => {
+      await client.incr(`rate:${run > 2 ? 2 : 1}`);
+      for (let times = 0; times < 9; times += 1) await client.ping();
+    });
+    const one = await explore(window.scenario, { kinds: ['late'], workers: 1 });
+    assert.deepEqual([one.points, one.ok, window.runs], [10, true, 2 + 10 + 1]);
+    window.runs = 0;
+    const many = await explore(window.scenario, { kinds: ['late'] });
+    assert.deepEqual([many.points, many.ok, window.runs], [10, true, 2 + 10 + 1]);
+  });
+
+  test('masks nothing after a run without a fault that fails, or makes other calls', async () => {
+    const only = 'late: 1st PING';
+    const failing = counted(1, async (run, client) => {
+      await client.get(`rate:${run > 2 ? 2 : 1}`);
+      await client.ping();
+      assert.ok(run !== 4);
+    });
+    assert.ok((await explore(failing.scenario, { only })).ok);
+    assert.equal(failing.runs, 2 + 2 + 2);
+    const longer = counted(1, async (run, client) => {
+      await client.get(`rate:${run > 2 ? 2 : 1}`);
+      await client.ping();
+      if (run % 2 === 0 && run > 2) await client.get('more');
+    });
+    const { notRepeatable } = await explore(longer.scenario, { only, raises: false });
+    assert.deepEqual(notRepeatable, [{ name: only, difference: 'its 1st call was GET rate:2, not GET rate:1' }]);
+    assert.equal(longer.runs, 2 + 3 + 3);
+  });
+
+  test('runs a point again whose calls came in another order, and the first run that is alike decides', async () => {
+    const only = 'late: 1st MGET';
+    const exploredAt = async ({ scenario }) => explore(scenario, { only, raises: false });
+    const passing = shuffled((run) => run === 3 || run === 4, (run) => run === 4);
+    assert.ok((await exploredAt(passing)).ok);
+    assert.equal(passing.runs, 2 + 3);
+    const failing = shuffled((run) => run === 3, (run) => run === 4);
+    const { failures } = await exploredAt(failing);
+    assert.deepEqual([failures.map(({ name }) => name), failing.runs], [[only], 2 + 2]);
+    const never = shuffled((run) => run > 2);
+    const { notRepeatable } = await exploredAt(never);
+    assert.deepEqual(notRepeatable, [{ name: only, difference: 'its 1st call was MGET a b, not GET a' }]);
+    assert.equal(never.runs, 2 + 3);
+  });
+
+  test('never runs a failure again whose calls are alike', async () => {
+    const once = shuffled(() => false, (run) => run === 3);
+    const { failures } = await explore(once.scenario, { kinds: ['late'], raises: false, workers: 1 });
+    assert.deepEqual([failures.map(({ name }) => name), once.runs], [['late: 1st GET'], 2 + 2]);
+  });
+
+  test('makes a baseline of two runs again that differ', async () => {
+    const second = shuffled((run) => run === 2 || run === 3);
+    assert.ok((await explore(second.scenario, { only: 'late: 1st MGET' })).ok);
+    assert.equal(second.runs, 6 + 1);
+  });
+
+  test('takes the id of a stream entry for one date', async () => {
+    const now = Date.now();
+    const acked = counted(1, (run, client) => client.xack('stream', 'group', run > 2 ? `${now + 9}-0` : `${now}-1`));
+    assert.ok((await explore(acked.scenario, { kinds: ['late'] })).ok);
+    assert.equal(acked.runs, 3);
+    const own = counted(1, (run, client) => client.xack('stream', 'group', run > 2 ? '9-0' : '8-1'));
+    assert.ok((await explore(own.scenario, { kinds: ['late'] })).ok);
+    assert.equal(own.runs, 4); // one of them without a fault, to mask it
+  });
+
+  test('forgets no script between its load and the transaction whose first script it is', async () => {
+    const scenario = withClients(1, async (_, client) => {
+      const digest = await client.script('LOAD', 'return 1');
+      const called = () => client.evalsha(digest, 0);
+      const begun = () => client.multi({ pipeline: false });
+      const within = [begun, () => client.set('key', 1), called, called, () => client.exec(), begun, called];
+      for (const call of within) await call();
+    });
+    assert.deepEqual(await namesOf(scenario, { kinds: ['noscript'] }), ['noscript: 2nd EVALSHA', 'noscript: 3rd EVALSHA']);
+  });
+
+  test('has no points at handshakes of several connections that get names, and does not compare them', async () => {
+    const connecting = counted(2, async (run, one, other) => {
+      const handshakes = [[one, 'SELECT', 0], [one, 'CLIENT', 'SETNAME', 'one'], [other, 'CLIENT', 'SETNAME', 'other']];
+      const [first, second, third] = handshakes;
+      for (const [client, ...args] of run % 2 ? handshakes : [third, first, second]) await client.call(...args);
+      await one.get('key');
+      await other.get('key');
+    });
+    const report = await explore(connecting.scenario, { kinds: ['late', 'noscript'] });
+    assert.deepEqual([report.points, report.leftOut, connecting.runs], [2, 3, 2 + 2]);
+    await assert.rejects(explore(connecting.scenario, { only: 'late: 1st SELECT' }), /there is no point/);
+  });
+
+  test('says what to do when the calls of several connections without a name have no order', async () => {
+    const hint = '; connections are used at the same time: name each by CLIENT SETNAME, connect before threads or tasks start, '
+      + 'or use a pool of one connection';
+    const difference = `1st call was MGET a b, not GET a${hint}`;
+    const shared = (isOther) => counted(2, async (run, one, other) => {
+      const calls = [() => one.get('a'), () => other.mget('a', 'b')];
+      for (const call of isOther(run) ? calls.reverse() : calls) await call();
+    }).scenario;
+    await assert.rejects(explore(shared((run) => run % 2 === 0)), {
+      message: `not repeatable: of two runs without a fault, in the second the ${difference}`,
+    });
+    const { notRepeatable } = await explore(shared((run) => run > 2), { only: 'late: 1st MGET', raises: false });
+    assert.deepEqual(notRepeatable.map((each) => each.difference), [`its ${difference}`]);
   });
 });
