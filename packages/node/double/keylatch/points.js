@@ -47,6 +47,8 @@ function dateless(text, nearMs) {
   return withoutIds.replace(/[0-9]+/g, (number) => isDate(number) ? '*' : number);
 }
 
+const numberless = (text) => text.replace(/[0-9]+/g, '*');
+
 /** 1st, 2nd, 3rd, 4th, 11th, 21st */
 function ordinal(n) {
   const isTeen = n % 100 > 10 && n % 100 < 14;
@@ -117,17 +119,17 @@ class Baseline {
     return this.#differenceOfShape(this.#others[0]);
   }
 
-  /** Masks each argument that is another one in a further run without a fault, if its calls are the same. */
+  /** Masks each argument that has another number in a further run without a fault, if its calls are the same. */
   add(run) {
-    if (!this.#differenceOfShape(run)) this.#others.push(run);
+    if (!this.#differenceOfShape(run, this.#isAlikeButForNumbers)) this.#others.push(run);
   }
 
-  #differenceOfShape(run) {
+  #differenceOfShape(run, isAlike = isSameShape) {
     const groups = new Set([...this.journal.groups.keys(), ...run.groups.keys()]);
     const hasName = [...groups].some((group) => group !== '');
     for (const group of groups) {
       const [calls, expected] = [run, this.journal].map((each) => hasName ? each.withoutHandshakes(group) : each.of(group));
-      const found = differenceOf(callOf(group), calls, expected, isSameShape, shownCall);
+      const found = differenceOf(callOf(group), calls, expected, isAlike, shownCall);
       if (found) return this.#hinted(found);
     }
     return undefined;
@@ -149,9 +151,9 @@ class Baseline {
     return found && this.#hinted(found);
   }
 
-  /** Whether a run differs in nothing but arguments up to the call that was struck. */
-  isSameShape(run, point) {
-    return this.#differenceBefore(run, point, isSameShape) === undefined;
+  /** Whether a run differs in nothing but numbers within arguments up to the call that was struck. */
+  differsInNumbers(run, point) {
+    return this.#differenceBefore(run, point, this.#isAlikeButForNumbers) === undefined;
   }
 
   #differenceBefore(run, point, isAlike) {
@@ -174,6 +176,9 @@ class Baseline {
   #isAlike = (call, expected) => isSameShape(call, expected)
     && call.args.every((arg, at) => arg === expected.args[at] || this.isMasked(expected, at)
       || dateless(arg, expected['time-ms']) === dateless(expected.args[at], expected['time-ms']));
+
+  #isAlikeButForNumbers = (call, expected) => isSameShape(call, expected)
+    && call.args.every((arg, at) => this.isMasked(expected, at) || numberless(arg) === numberless(expected.args[at]));
 
   #shownWithMask = (call) =>
     shownCall({ ...call, args: call.args.map((arg, at) => this.isMasked(call, at) ? '*' : arg) });
@@ -267,8 +272,13 @@ function shownCall({ command, args }) {
 /** One thing that goes wrong at one call. */
 class Point {
   constructor(kind, { group, command, nth, index, at }, effect, key) {
-    Object.assign(this, { kind, group, command, nth, index, at, effect });
+    Object.assign(this, { kind, group, command, nth, index, at, effect, key });
     this.name = `${kind}: ${ordinal(nth)} ${named(command)}${ofName(group)}${key === undefined ? '' : `, key "${shown(key)}"`}`;
+  }
+
+  /** Whether a call names the key that the fault strikes, if there is one. */
+  isNamedBy(call) {
+    return this.key === undefined || call === undefined || call.args.includes(this.key);
   }
 
   /** The request that sets its fault. */

@@ -56,7 +56,7 @@ class Report {
 
   #asides() {
     return [
-      ...this.leftOut ? [`${count(this.leftOut, 'point has', 'points have')} keys that differ from run to run: left out`] : [],
+      ...this.leftOut ? [`${count(this.leftOut, 'point has', 'points have')} keys or connections that differ from run to run: left out`] : [],
       ...this.seed === undefined ? [] : [`pairs: seed ${this.seed}`],
     ];
   }
