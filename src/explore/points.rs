@@ -23,6 +23,8 @@ pub(super) struct Point {
     /// The index of the call.
     pub(super) call: usize,
     pub(super) fault: Fault,
+    /// The key that the fault strikes.
+    key: Option<Box<[u8]>>,
 }
 
 /// A difference of a run from those without a fault.
@@ -229,7 +231,7 @@ impl Baseline {
         }
         let fault = Fault::on(command.name.as_bytes()).client(&call.client_name).queued();
         let fault = fault.after(number as u64 - 1).times(1);
-        Point { name, call: at, fault: kind.apply(fault, key.unwrap_or_default(), late_by) }
+        Point { name, call: at, fault: kind.apply(fault, key.unwrap_or_default(), late_by), key: key.map(Into::into) }
     }
 
     /// Returns how a run differs from the others before the first of the points that it has come to; `None` if it does not.
@@ -324,6 +326,14 @@ fn without_numbers(text: &[u8]) -> Vec<u8> {
 fn is_same_command(one: &ReceivedCall, two: &ReceivedCall) -> bool {
     one.args.len() == two.args.len()
         && one.command.map(|command| &command.name) == two.command.map(|command| &command.name)
+}
+
+/// Returns whether the calls that were struck name the keys of these points: a name with a date may be another one by then, and
+/// nothing has happened to that key.
+pub(super) fn names_the_keys(points: &[Point], run: &[Arc<ReceivedCall>]) -> bool {
+    let struck: Vec<_> = run.iter().filter(|call| call.fault.is_some()).collect();
+    let mut keys = points.iter().filter_map(|point| point.key.as_ref());
+    keys.all(|key| struck.iter().any(|call| call.args.contains(key)))
 }
 
 /// Describes a call that came where another one was expected.

@@ -28,6 +28,8 @@ pub struct ExploreReport {
 /// The outcome of the runs with the fault of a point.
 pub(super) enum PointOutcome {
     Passed,
+    /// The fault has struck a key that has another name than without a fault.
+    LeftOut,
     /// The scenario has failed, with what it said.
     Failed(String),
     /// The scenario did something else before the point, each time.
@@ -40,6 +42,7 @@ impl ExploreReport {
         self.points += 1;
         match outcome {
             PointOutcome::Passed => {}
+            PointOutcome::LeftOut => (self.points, self.left_out) = (self.points - 1, self.left_out + 1),
             PointOutcome::Failed(message) => self.failures.push((name, message)),
             PointOutcome::NotRepeatable(difference) => self.not_repeatable.push((name, difference)),
         }
@@ -58,7 +61,7 @@ impl fmt::Display for ExploreReport {
         for (count, what) in [
             (self.not_repeatable.len(), "not repeatable"),
             (self.not_tried, "not tried (budget)"),
-            (self.left_out, "left out (keys differ from run to run)"),
+            (self.left_out, "left out (keys or connections differ from run to run)"),
         ] {
             if count > 0 {
                 write!(f, ", {count} {what}")?;

@@ -223,6 +223,18 @@ fn numbers_that_differ_without_a_fault_too_do_not_matter_and_other_words_do() {
 }
 
 #[test]
+fn a_point_whose_key_has_another_name_by_then_is_left_out() {
+    let runs = AtomicUsize::new(0);
+    let report = Explore::new().workers(1).kinds(["expired"]).report(move |instance| {
+        let mut app = App::of(instance);
+        let window = runs.fetch_add(1, Ordering::Relaxed) / 2;
+        let _ = app.call(&["SET", &format!("rate:{window}"), "1", "EX", "60"]);
+        let _ = app.call(&["GET", &format!("rate:{window}")]);
+    });
+    assert_eq!((report.points, report.left_out, &report.not_repeatable[..]), (0, 1, &[][..]), "{report}");
+}
+
+#[test]
 fn calls_that_come_in_another_order_by_chance_are_tried_again() {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     let report = Explore::new().workers(1).kinds(["lost-reply"]).report(|instance| {
