@@ -15,33 +15,13 @@ from datetime import timedelta
 import pytest
 import redis
 import redis.asyncio
+from exploring import HINT, connect, found, names, raise_if_struck, told
 from keylatch import ExploreError, Report, Server, explore
 from redis.backoff import NoBackoff
-from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
-# What keeps a client from sending anything of itself when it connects.
-SILENT = {"driver_info": None, "maint_notifications_config": MaintNotificationsConfig(enabled=False)}
 ERRORS = ["readonly", "oom", "loading", "busy"]
 BROKEN = "ConnectionError: Connection closed by server."
-
-
-def connect(keylatch, **options):
-    """Returns a client that does not try again of itself, and sends nothing of itself."""
-    return redis.Redis.from_url(keylatch.url, **SILENT, decode_responses=True, **options)
-
-
-def found(scenario, **options):
-    return explore(scenario, raises=False, **options)
-
-
-def names(report):
-    return [name for name, _ in report.failures]
-
-
-def told(report):
-    """Returns the text of a report without its first line, in which the time is."""
-    return str(report).splitlines()[1:]
 
 
 class TestPoints:
@@ -119,6 +99,20 @@ class TestPoints:
         ]
         assert names(found(scenario, kinds=["readonly"])) == ["readonly: 1st EVALSHA", "readonly: 2nd EVALSHA"]
 
+    def test_a_script_of_a_transaction_is_not_forgotten_behind_its_load(self):
+        def scenario(keylatch):
+            with connect(keylatch) as client:
+                add = client.register_script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+                with client.pipeline() as steps:
+                    steps.incr("n")
+                    add(["n"], [2], client=steps)
+                    assert steps.expire("n", 60).execute() == [1, 3, True]
+                add(["n"], [2])
+
+        report = found(scenario, kinds=["noscript"])
+        assert (report.points, report.ok) == (1, True)  # the 2nd EVALSHA, which redis-py sends again
+        assert found(scenario, only="noscript: 2nd EVALSHA").ok
+
     def test_calls_are_counted_by_command_and_name_of_the_client(self):
         def scenario(keylatch):
             with connect(keylatch) as one, connect(keylatch, client_name='the"other"\\') as other:
@@ -189,12 +183,6 @@ class TestPoints:
         assert (report.points, names(report)) == (2, ["not-executed: 1st PING", "cut-all: 1st PING"])
 
 
-def raise_if_struck(keylatch):
-    """Fails in each run with a fault."""
-    faults = [call.fault for call in keylatch.calls() if call.fault]
-    assert not faults
-
-
 class TestRepeatability:
     def test_a_scenario_that_fails_of_itself_raises_its_error(self):
         def scenario(keylatch):
@@ -213,18 +201,21 @@ class TestRepeatability:
         ],
     )
     def test_two_runs_without_a_fault_do_the_same(self, first, second, difference):
-        calls = iter([first, second])
+        calls = itertools.cycle([first, second])
+        runs = []
 
         def scenario(keylatch):
             with connect(keylatch, client_name="worker") as client:
                 client.ping()
-                if call := next(calls):
-                    client.execute_command(*call.split())
+                runs.append(next(calls))
+                if runs[-1]:
+                    client.execute_command(*runs[-1].split())
 
         with pytest.raises(ExploreError) as failed:
             explore(scenario)
         assert str(failed.value) == f'explore: not repeatable: the 2nd call of "worker" {difference}'
         assert failed.value.report.points == 0
+        assert len(runs) == 3 * 2
 
     def test_a_scenario_without_calls_is_refused(self, keylatch_url):
         def scenario(keylatch):
@@ -241,20 +232,21 @@ class TestRepeatability:
             number = next(runs)
             with connect(keylatch) as client:
                 client.ping()
-                client.get("hits" if number < 2 else "other")
+                (client.get if number < 2 else client.strlen)("hits")
                 client.get("hits")
 
         with pytest.raises(ExploreError) as failed:
             explore(scenario, kinds=["late"], workers=1)
         summary, *lines = str(failed.value).splitlines()
         assert summary.endswith(": 0 failed, 2 are not repeatable")
-        difference = "  its 2nd call was GET other, not GET hits"
+        difference = "  its 2nd call was STRLEN hits, not GET hits"
         assert lines == [
             'not repeatable: "late: 1st GET"',
             difference,
             'not repeatable: "late: 2nd GET"',
             difference,
         ]
+        assert next(runs) == 2 + 1 + 3 + 3  # the point before is like the first two runs
 
     def test_a_run_that_does_not_come_to_its_point_has_not_passed(self):
         runs = itertools.count()
@@ -282,11 +274,12 @@ class TestRepeatability:
 
         def scenario(keylatch):
             with connect(keylatch) as client, connect(keylatch, client_name="other") as other:
-                other.get("a" if next(runs) < 2 else "b")
+                (other.get if next(runs) < 2 else other.strlen)("a")
                 client.ping()
 
         report = found(scenario, kinds=["late"], workers=1)
-        assert report.not_repeatable[-1] == ("late: 1st PING", 'the 1st call of "other" was GET b, not GET a')
+        difference = f'the 1st call of "other" was STRLEN a, not GET a{HINT}'
+        assert report.not_repeatable[-1] == ("late: 1st PING", difference)
 
     def test_dates_of_the_client_may_differ_in_a_later_run_only(self):
         runs, now = itertools.count(), int(time.time())
@@ -482,6 +475,27 @@ class TestRuns:
             if thread.name == "keylatch-explore":
                 thread.join(60)
                 assert not thread.is_alive()
+
+    def test_threads_of_a_run_that_does_not_end_cannot_connect_again(self):
+        waiting = []
+
+        def scenario(keylatch):
+            with connect(keylatch, client_name="worker", retry=Retry(NoBackoff(), 2)) as client:
+                client.rpush("jobs", 1)
+
+                def wait():
+                    with contextlib.suppress(redis.ConnectionError):
+                        client.brpop(["jobs"], timeout=0)
+
+                thread = threading.Thread(target=wait)
+                waiting.append(thread)
+                thread.start()
+                thread.join()
+
+        report = found(scenario, kinds=["evicted"], timeout=0.5)
+        assert told(report)[0] == "did not end within 0.5 s"
+        waiting[-1].join(60)
+        assert not waiting[-1].is_alive()
 
     def test_a_coroutine_that_does_not_end_has_failed(self):
         async def scenario(keylatch):

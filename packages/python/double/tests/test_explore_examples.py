@@ -155,7 +155,7 @@ REPAIRED = [
 @pytest.mark.parametrize(("scenario", "code", "output"), BUGS)
 def test_a_bug_is_found_and_each_line_finds_it_again(scenario, code, output, keylatch_server):
     report = found(scenario, code)
-    summary, *lines = str(report).splitlines()
+    summary, *lines = (line for line in str(report).splitlines() if not line.endswith(": left out"))
     assert lines == output.strip("\n").splitlines(), str(report)
     for name, message in report.failures:
         with pytest.raises(keylatch.ExploreError) as failed:

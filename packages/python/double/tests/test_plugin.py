@@ -181,7 +181,8 @@ EXPLORED_WRONGLY = """
     @pytest.mark.keylatch_explore(kinds=["late"])
     def test_that_is_another_each_time(keylatch):
         runs.append(1)
-        redis.Redis.from_url(keylatch.url, **SILENT).get("a" if len(runs) < 3 else "b")
+        client = redis.Redis.from_url(keylatch.url, **SILENT)
+        (client.get if len(runs) < 3 else client.strlen)("a")
 """
 
 
@@ -260,6 +261,23 @@ def test_the_command_of_a_report_runs_its_point_again(pytester, monkeypatch):
     missing.stdout.fnmatch_lines(["*there is no point*late: 9th SET*", "*late: 1st SET*"])
 
 
+def test_points_behind_a_run_that_does_not_end_are_tried(pytester, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    pytester.makepyfile("""
+        import pytest, redis
+
+        @pytest.mark.keylatch_explore(kinds=["evicted"], timeout=0.5)
+        def test_jobs(keylatch):
+            with redis.Redis.from_url(keylatch.url) as client:
+                for _ in range(2):
+                    client.rpush("jobs", 1)
+                    client.blpop(["jobs"])  # waits for ever for a job that is lost
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(["FAILED *::test_jobs - Failed: explore: 2 points in * s: 2 failed"])
+
+
 def test_coroutines_are_explored_with_and_without_a_plugin(pytester):
     pytester.makepyfile(EXPLORED_ASYNC)
     result = pytester.runpytest_subprocess("-v")
@@ -280,7 +298,7 @@ def test_what_cannot_be_explored_is_an_error(pytester, monkeypatch):
             "FAILED *::test_with_a_kind_that_does_not_exist - ValueError: there is no kind 'lost'*",
             "FAILED *::test_with_workers - TypeError: keylatch_explore takes*",
             "FAILED *::test_that_fails_of_itself - *assert <*> is None*",
-            "FAILED *::test_that_is_another_each_time[[]late: 1st GET[]] - not repeatable: its 1st call was GET b, not *",
+            "FAILED *::test_that_is_another_each_time[[]late: 1st GET[]] - not repeatable: its 1st call was STRLEN a, not *",
             "FAILED *::test_that_is_another_each_time - *1 is not repeatable*",
         ]
     )

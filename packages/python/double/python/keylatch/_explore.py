@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import difflib
 import inspect
 import itertools
@@ -28,7 +27,12 @@ from ._server import RunningServer, shared_server
 PAIRS_S = 10.0  # for which pairs are tried if there is no budget
 PAIRS_MAX = 100_000
 LINGER_MS = 5000
+RUNS = 3  # of a point, and pairs of runs without a fault, until one makes the calls that are expected
+CHECKS = 5  # further runs without a fault in an exploration
 GRACE_S = 1.0  # which a coroutine has to end when it is cancelled
+
+# They keep the instances of runs that have not ended, so that nothing that is left of these runs connects again.
+_kept: list[Connection] = []
 
 Scenario = Callable[[Keylatch], Awaitable[object] | object]
 
@@ -51,7 +55,7 @@ def explore(
 
     The scenario, a function or an `async def`, gets a private instance as tests get it by the fixture `keylatch`, a new
     one in each run. It connects to its `url`, asserts what must hold, and passes if nothing goes wrong.
-    Raises ExploreError if it fails at a point, or does something else before it than without a fault.
+    Raises ExploreError if it fails at a point, or three times does something else before it than without a fault.
 
     kinds: what goes wrong: `lost-reply`, `not-executed`, `cut-all`, `late`, `expired` and `noscript`, which are tried
     without this option; `evicted`, `failover`, `readonly`, `oom`, `loading`, `busy`.
@@ -143,6 +147,9 @@ class Exploration:
         self._name, self._numbers = f"ns-explore-{uuid.uuid4().hex}", itertools.count()
         self._start, self._began = round(time.time() * 1000), monotonic()
         self._report, self._baseline = Report(), Baseline(Journal([]), Journal([]))
+        self._clean = Trial()  # the last run for the baseline
+        self._check: Trial | None = None  # the run without a fault that is being made
+        self._checks = self._settled = 0
         self._too_long = f"did not end within {options.timeout:g} s"
 
     def report(self) -> Report:
@@ -163,23 +170,27 @@ class Exploration:
         return report
 
     def _without_fault(self) -> Baseline:
-        journals = []
-        for _ in range(2):
-            (trial,) = self._batch([Trial()]).run(1, self._is_exclusive, lambda done: None)
-            if trial.is_endless:
-                raise TimeoutError(f"without a fault the scenario {self._too_long}")
-            if trial.error is not None:
-                raise trial.error
-            assert trial.journal is not None
-            journals.append(trial.journal)
-        baseline = Baseline(*journals)
-        problem = None if baseline.difference is None else f"not repeatable: {baseline.difference}"
+        for _ in range(RUNS):
+            baseline = Baseline(self._journal_without_fault(), self._journal_without_fault())
+            if baseline.difference is None:
+                break
+        problem = None if baseline.difference is None else f"not repeatable: {baseline.difference}{baseline.hint}"
         if not baseline.journal.calls:
             problem = "the scenario has called nothing: its clients connect to the `url` of what it gets"
         if problem is not None:
             self._report.seconds = monotonic() - self._began
             raise ExploreError(f"explore: {problem}", self._report)
         return baseline
+
+    def _journal_without_fault(self) -> Journal:
+        self._batch([Trial()]).run(1, self._is_exclusive, lambda: None)
+        trial = self._clean
+        if trial.is_endless:
+            raise TimeoutError(f"without a fault the scenario {self._too_long}")
+        if trial.error is not None:
+            raise trial.error
+        assert trial.journal is not None
+        return trial.journal
 
     def _kinds(self) -> tuple[Collection[str], dict[str, list[str]]]:
         """Returns the kinds that are tried, and the flags of the commands if they matter."""
@@ -194,12 +205,13 @@ class Exploration:
         """Runs the scenario with the faults of each; returns the number of those for which there was no time."""
         report, is_told = self._report, sys.stderr.isatty()
 
-        def progress(done: int) -> None:
+        def progress() -> None:
             if is_told:
                 failed = len(report.failures) + len(report.not_repeatable)
-                sys.stderr.write(f"\rexplore: {done} of {counted(len(chosen), 'point', 'points')}, {failed} failed")
+                sys.stderr.write(f"\rexplore: {self._settled} of {counted(len(chosen), 'point', 'points')}, {failed} failed")
                 sys.stderr.flush()
 
+        self._settled = 0
         trials = [Trial(points) for points in chosen]
         batch = self._batch(trials, until)
         try:
@@ -241,20 +253,53 @@ class Exploration:
         trial.journal = Journal(instance._pipeline(("PING",), ("TEST.CALLS", "FULL"))[1])
 
     def rescue(self, trial: Trial) -> None:
-        """Reads the journal of a run that does not end, and closes its connections."""
-        with contextlib.closing(self.connect()) as connection:
-            trial.journal = Journal(connection.pipeline(("TEST.CALLS", "FULL"), user=trial.user)[0])
-            connection.pipeline(("TEST.FAILOVER", "LOSE", 0))
+        """Reads the journal of a run that does not end, and closes its connections; it can open no others."""
+        connection = self.connect()
+        _kept.append(connection)
+        refusal = ("TEST.FAULT", "ADD", "CONNECT", "DROP")
+        calls, _ = connection.pipeline(("TEST.CALLS", "FULL"), refusal, user=trial.user)
+        trial.journal = Journal(calls)
+        Explored(self._server, connection, trial.user, self._is_exclusive).failover()
 
-    def judge(self, trial: Trial) -> None:
-        """Adds what a run has shown to the report."""
+    def judge(self, trial: Trial, is_last: bool = False) -> list[Trial]:
+        """Adds what a run has shown to the report, or returns the runs that must be made to know it."""
+        if trial.judged:
+            self._check = None
+            if trial.error is None and not trial.is_endless:
+                assert trial.journal is not None
+                self._baseline.learn(trial.journal)
+            return [run for each in trial.judged for run in self._judge(each, is_last, is_checked=True)]
         if not trial.points:
-            return
+            self._clean = trial
+            return []
+        return self._judge(trial, is_last, is_checked=False)
+
+    def _judge(self, trial: Trial, is_last: bool, is_checked: bool) -> list[Trial]:
+        """`is_checked`: a run without a fault was made since, or `is_last`: no further run can be made."""
         assert trial.journal is not None
-        report, name = self._report, name_of(trial.points)
         difference = self._baseline.difference_to(trial.journal, trial.points)
+        if difference is None or is_last:
+            self._settle(trial, difference)
+            return []
+        if not is_checked and self._baseline.difference_to(trial.journal, trial.points, with_arguments=False) is None:
+            if self._check is not None:
+                self._check.judged.append(trial)
+                return []
+            if self._checks < CHECKS:
+                self._checks += 1
+                self._check = Trial(judged=[trial])
+                return [self._check]
+        if trial.number < RUNS:
+            return [trial.again()]
+        self._settle(trial, difference)
+        return []
+
+    def _settle(self, trial: Trial, difference: str | None) -> None:
+        """Adds what the last run of a point has shown."""
+        report, name = self._report, name_of(trial.points)
+        self._settled += 1
         if difference is not None:
-            report.not_repeatable.append((name, difference))
+            report.not_repeatable.append((name, f"{difference}{self._baseline.hint}"))
         elif trial.is_endless or trial.error is not None:
             message = self._too_long if trial.error is None else message_of(trial.error)
             report.failures.append((name, message))

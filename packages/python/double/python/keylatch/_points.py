@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,10 +31,15 @@ EFFECTS = {
 }
 SCRIPTS = {"evalsha", "evalsha_ro", "fcall", "fcall_ro"}
 LOADERS = {"script|load", "function|load"}
+HANDSHAKES = {"hello", "auth", "select"}  # and all of `client|`
 UNFAULTED = {"hello", "auth", "reset", "quit"}  # which a server answers while it loads
 DATE_SCALES = {10: 1000, 13: 1, 16: 0.001}  # milliseconds in a unit of a Unix time with so many digits
 DATES_WITHIN_MS = 400 * 24 * 3_600_000
 ARG_MAX = 60  # characters that are shown
+HINT = (
+    "; connections are used at the same time: name each by CLIENT SETNAME, connect before threads or tasks start, "
+    "or use a pool of one connection"
+)
 
 
 def shown(text: str) -> str:
@@ -76,6 +81,7 @@ class Recorded:
     """A call of a scenario, as the journal has it."""
 
     group: str  # the name of the client
+    client_id: int  # of its connection
     command: str  # `client|setinfo`
     args: list[str]
     fault: str | None
@@ -85,9 +91,14 @@ class Recorded:
     unix_ms: int  # when it arrived
     index: int = 0  # its place among the calls of the group
     nth: int = 0  # which call of this command of the group it is, from 1
-    previous: str | None = None  # the command before it in the group
+    is_loaded: bool = False  # whether nothing of the group is between it, or its transaction, and a load of scripts
     is_behind_write: bool = False
     has_written: bool = False
+
+    @property
+    def is_handshake(self) -> bool:
+        """Whether a client that has no name yet, or never has one, sends it of itself when it connects."""
+        return not self.group and (self.command in HANDSHAKES or self.command.startswith("client|"))
 
     def is_like(self, other: Recorded) -> bool:
         """Returns whether it is the same call, with whatever arguments."""
@@ -114,11 +125,11 @@ class Journal:
             group, command = entry["client-name"], entry["command"]
             if group == CONTROL or entry["refused"] or command is None:
                 continue
-            call = Recorded(group, command, entry["args"], entry["fault"], entry["keys"], entry["expiring"], at, entry["time-ms"])
+            struck = entry["args"], entry["fault"], entry["keys"], entry["expiring"]
+            call = Recorded(group, entry["client-id"], command, *struck, at, entry["time-ms"])
             calls = self.groups.setdefault(group, [])
             counts[group, command] += 1
             call.index, call.nth = len(calls), counts[group, command]
-            call.previous = calls[-1].command if calls else None
             if at > 0:
                 before = entries[at - 1]
                 call.is_behind_write = before["client-name"] != CONTROL and entry["offset"] > before["offset"]
@@ -126,6 +137,12 @@ class Journal:
                 call.has_written = entries[at + 1]["offset"] > entry["offset"]
             calls.append(call)
             self.calls.append(call)
+        for calls in self.groups.values():
+            _mark_loaded(calls)
+
+    def connections(self, named: bool) -> set[int]:
+        """Returns the connections that send something with a name, or without one."""
+        return {call.client_id for call in self.calls if bool(call.group) == named}
 
     def of(self, group: str) -> list[Recorded]:
         """Returns the calls of a group."""
@@ -168,87 +185,143 @@ class Point:
 
 
 class Baseline:
-    """What two runs without a fault have in common."""
+    """What runs without a fault have in common: two, and those that are made later."""
 
     def __init__(self, first: Journal, second: Journal) -> None:
         self.journal, self._second = first, second
-        self.difference = self._difference()
+        self.difference = self._difference(second)
         # Of each call, the places of the arguments that are not the same in each run.
-        self._masks: dict[str, list[set[int]]] = {}
-        if self.difference is None:
-            for group, calls in first.groups.items():
-                self._masks[group] = [_unlike(*pair) for pair in zip(calls, second.of(group))]
+        self._masks: dict[str, list[set[int]]] = {group: [set() for _ in calls] for group, calls in first.groups.items()}
+        self.learn(second)
+        has_many = any(len(run.connections(named=False)) > 1 for run in (first, second))
+        self.hint = HINT if has_many else ""  # the end of the message that a run is another one
 
     def points(self, kinds: Collection[str], flags: Mapping[str, Collection[str]]) -> tuple[list[Point], int]:
-        """Returns the points of some kinds in their order, and the number of those whose keys differ from run to run.
+        """Returns the points of some kinds in their order, and the number of those that are another in each run.
 
-        `flags` has the flags of each command.
+        These are points whose keys differ, and, where several connections have names, what they send before they have
+        them. `flags` has the flags of each command.
         """
         points, left_out = [], 0
+        others = {(call.group, call.index): other for call, other in self._pairs(self._second)}
+        is_shuffled = len(self.journal.connections(named=True)) > 1
         for at, call in enumerate(self.journal.calls):
+            here: list[Point] = []
             for kind in KINDS:
                 if kind not in kinds:
                     continue
                 if kind in ("expired", "evicted"):
-                    keys, others = self._keys(call, kind)
-                    points += [Point.of(kind, call, at, key) for key in keys]
-                    left_out += others
+                    keys, differing = _keys(call, others.get((call.group, call.index)), kind)
+                    here += [Point.of(kind, call, at, key) for key in keys]
+                    left_out += differing
                 elif _is_at(kind, call, flags):
-                    points.append(Point.of(kind, call, at))
+                    here.append(Point.of(kind, call, at))
+            if is_shuffled and call.is_handshake:
+                left_out += len(here)
+            else:
+                points += here
         return points, left_out
 
     def commands(self) -> list[str]:
         """Returns the names of the commands that are called."""
         return sorted({call.command for call in self.journal.calls})
 
-    def difference_to(self, run: Journal, points: Sequence[Point]) -> str | None:
+    def learn(self, run: Journal) -> None:
+        """Masks the arguments that differ in a run without a fault, if it makes the same calls."""
+        if self._difference(run) is None:
+            for call, other in self._pairs(run):
+                self._masks[call.group][call.index] |= _unlike(call, other)
+
+    def difference_to(self, run: Journal, points: Sequence[Point], with_arguments: bool = True) -> str | None:
         """Returns how a run differs up to the first call that a point has struck; None if it does not."""
         struck = [(call, point) for point in points if (call := run.struck(point)) is not None]
         if not struck:
             point = points[0]
-            which, length = self._which(point.group, point.group), point.index + 1
-            found = self._difference_in(which, point.group, run.of(point.group)[:length], length)
-            return found or "its fault has not fired"
+            which, expected = self._which(point.group, point.group), self.journal.of(point.group)[: point.index + 1]
+            calls = run.of(point.group)[: len(expected)]
+            return self._difference_in(which, calls, expected, with_arguments) or "its fault has not fired"
         first, point = min(struck, key=lambda pair: pair[0].at)
         found = None
         for group in (point.group, *run.groups.keys() - {point.group}):
-            calls = [call for call in run.of(group) if call.at <= first.at]
-            length = point.index + 1 if group == point.group else len(calls)
-            found = found or self._difference_in(self._which(group, point.group), group, calls, length)
+            calls, expected = [call for call in run.of(group) if call.at <= first.at], self.journal.of(group)
+            if group == point.group:
+                expected = expected[: point.index + 1]
+            else:
+                calls = _without_handshakes(calls)
+                expected = _without_handshakes(expected)[: len(calls)]
+            found = found or self._difference_in(self._which(group, point.group), calls, expected, with_arguments)
         return found
 
-    def _keys(self, call: Recorded, kind: str) -> tuple[list[str], int]:
-        """Returns the keys of a call that both runs have, and the number of others."""
-        other = self._second.of(call.group)[call.index]
-        ours, theirs = (each.expiring if kind == "expired" else each.keys for each in (call, other))
-        keys = list(dict.fromkeys(ours))
-        same = [key for key in keys if key in theirs and dateless(key, call.unix_ms) == key]
-        return same, len(keys) - len(same)
+    def _pairs(self, run: Journal) -> Iterator[tuple[Recorded, Recorded]]:
+        """Returns the calls of the first run with those of another one that makes the same calls."""
+        for group, calls in self.journal.groups.items():
+            others = run.of(group)
+            if len(calls) != len(others) or not all(map(Recorded.is_like, calls, others)):
+                calls, others = _without_handshakes(calls), _without_handshakes(others)
+            yield from zip(calls, others)
 
-    def _difference(self) -> str | None:
-        for group in dict.fromkeys((*self.journal.groups, *self._second.groups)):
-            calls, expected = self._second.of(group), self.journal.of(group)
-            which, alike = self._which(group, None), (call.is_like(other) for call, other in zip(calls, expected))
+    def _difference(self, run: Journal) -> str | None:
+        """Compares all calls of a run without a fault, but for their arguments."""
+        groups = dict.fromkeys((*self.journal.groups, *run.groups))
+        for group in groups:
+            calls, expected = run.of(group), self.journal.of(group)
+            if any(groups):
+                calls, expected = _without_handshakes(calls), _without_handshakes(expected)
+            which, alike = self._which(group, None), map(Recorded.is_like, calls, expected)
             if found := _first_difference(which, calls, expected, alike, Recorded.text):
                 return found
         return None
 
     def _difference_in(
-        self, which: Callable[[int], str], group: str, calls: Sequence[Recorded], length: int
+        self, which: Callable[[int], str], calls: Sequence[Recorded], expected: Sequence[Recorded], with_arguments: bool
     ) -> str | None:
-        """Compares calls of a run with the first `length` of a group."""
-        expected, masks = self.journal.of(group)[:length], self._masks.get(group, [])
-        alike = (
-            call.is_like(other) and _unlike(call, other) <= masked | _dated(call, other)
-            for call, other, masked in zip(calls, expected, masks)
-        )
-        return _first_difference(which, calls, expected, alike, lambda call: call.text(masks[call.index]))
+        """Compares calls of a run with those of the same group that are expected."""
+
+        def masked(call: Recorded) -> set[int]:
+            return self._masks[call.group][call.index]
+
+        def is_alike(call: Recorded, other: Recorded) -> bool:
+            if not call.is_like(other):
+                return False
+            return not with_arguments or _unlike(call, other) <= masked(other) | _dated(call, other)
+
+        alike = map(is_alike, calls, expected)
+        return _first_difference(which, calls, expected, alike, lambda call: call.text(masked(call)))
 
     def _which(self, group: str, struck: str | None) -> Callable[[int], str]:
         """Returns what names a call of a group, where another one is the struck one."""
         if group == struck:
             return lambda number: f"its {ordinal(number)} call"
         return lambda number: f"the {ordinal(number)} call{of_name(group)}"
+
+
+def _mark_loaded(calls: Iterable[Recorded]) -> None:
+    """Finds the calls of a group, also as the first script of a transaction, that come right after a load."""
+    is_loaded = is_in_transaction = False
+    for call in calls:
+        call.is_loaded = is_loaded
+        if call.command in LOADERS:
+            is_loaded = True
+        elif call.command == "multi":
+            is_in_transaction = True
+        elif not is_in_transaction or call.command in SCRIPTS or call.command in ("exec", "discard"):
+            is_loaded = False
+        if call.command in ("exec", "discard"):
+            is_in_transaction = False
+
+
+def _without_handshakes(calls: Iterable[Recorded]) -> list[Recorded]:
+    return [call for call in calls if not call.is_handshake]
+
+
+def _keys(call: Recorded, other: Recorded | None, kind: str) -> tuple[list[str], int]:
+    """Returns the keys of a call that both runs have, and the number of others."""
+    if other is None:
+        return [], 0
+    ours, theirs = (each.expiring if kind == "expired" else each.keys for each in (call, other))
+    keys = list(dict.fromkeys(ours))
+    same = [key for key in keys if key in theirs and dateless(key, call.unix_ms) == key]
+    return same, len(keys) - len(same)
 
 
 def _unlike(call: Recorded, other: Recorded) -> set[int]:
@@ -264,15 +337,18 @@ def _dated(call: Recorded, other: Recorded) -> set[int]:
 def dateless(text: str, near_ms: int) -> str:
     """Returns a text with `*` for each date in it.
 
-    A date is a number that is a Unix time, in seconds, milliseconds or microseconds, within 400 days of another one.
+    A date is a number that is a Unix time, in seconds, milliseconds or microseconds, within 400 days of another one;
+    or the id of an entry of a stream that begins with such a time.
     """
 
-    def mask(number: re.Match[str]) -> str:
-        scale = DATE_SCALES.get(len(number[0]))
-        is_date = scale is not None and abs(int(number[0]) * scale - near_ms) < DATES_WITHIN_MS
-        return "*" if is_date else number[0]
+    def mask(found: re.Match[str]) -> str:
+        number, dash, rest = found[0].partition("-")
+        scale = DATE_SCALES.get(len(number))
+        if scale is not None and abs(int(number) * scale - near_ms) < DATES_WITHIN_MS:
+            return "*"
+        return number + dash + dateless(rest, near_ms) if dash else number
 
-    return re.sub("[0-9]+", mask, text)
+    return re.sub("[0-9]{13}-[0-9]+|[0-9]+", mask, text)
 
 
 def _first_difference(
@@ -294,7 +370,7 @@ def _first_difference(
 def _is_at(kind: str, call: Recorded, flags: Mapping[str, Collection[str]]) -> bool:
     """Returns whether there is a point of a kind at a call."""
     if kind == "noscript":
-        return call.command in SCRIPTS and call.previous not in LOADERS
+        return call.command in SCRIPTS and not call.is_loaded
     if kind == "failover":
         return call.is_behind_write
     if kind == "readonly":

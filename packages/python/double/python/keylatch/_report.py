@@ -19,7 +19,8 @@ class Report:
     points: int = 0  # that were tried, pairs included
     failures: list[tuple[str, str]] = field(default_factory=list)  # names, and what was raised
     not_repeatable: list[tuple[str, str]] = field(default_factory=list)  # names, and what was different before the fault
-    left_out: int = 0  # points whose keys differ from run to run
+    # Points whose keys differ from run to run, and those at which one of several clients connects that have a name later.
+    left_out: int = 0
     not_tried: int = 0  # points for which the budget was too small
     seconds: float = 0.0
     seed: int | None = None  # by which pairs were chosen

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import contextvars
 import ctypes
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ._clocks import monotonic
@@ -23,10 +24,17 @@ class Trial:
     """A run of the scenario, with the faults of some points."""
 
     points: tuple[Point, ...] = ()
+    number: int = 1  # which run of these points it is
+    # The runs, with other arguments than expected, that are judged again after this one, which has no fault.
+    judged: list[Trial] = field(default_factory=list)
     user: str = ""  # of its instance
     journal: Journal | None = None
     error: BaseException | None = None
     is_endless: bool = False
+
+    def again(self) -> Trial:
+        """Returns the next run of the same points."""
+        return Trial(self.points, self.number + 1)
 
 
 class Performer(Protocol):
@@ -39,10 +47,10 @@ class Performer(Protocol):
         """Makes a run."""
 
     def rescue(self, trial: Trial) -> None:
-        """Reads the journal of a run that does not end, and closes its connections."""
+        """Reads the journal of a run that does not end, and closes its connections for good."""
 
-    def judge(self, trial: Trial) -> None:
-        """Looks at a run that has ended; for one at a time."""
+    def judge(self, trial: Trial, is_last: bool = False) -> list[Trial]:
+        """Looks at a run that has ended; for one at a time. Returns further runs that it needs, if it is not the last."""
 
 
 class Interrupted(BaseException):
@@ -56,7 +64,7 @@ class Worker(threading.Thread):
         super().__init__(name="keylatch-explore", daemon=True)
         self._work, self._context = work, contextvars.copy_context()
         self.connection = connection
-        self.at: int | None = None  # the place of the trial that is being made
+        self.trial: Trial | None = None  # which is being made
         self.began = 0.0
 
     def run(self) -> None:
@@ -76,13 +84,14 @@ class Batch:
     def __init__(self, performer: Performer, trials: list[Trial], timeout: float, until: float | None = None) -> None:
         """`until`: after which no further one is begun."""
         self._performer, self._trials, self._timeout, self._until = performer, trials, timeout, until
-        self._next = self._done = 0
+        self._next = 0
+        self._again: collections.deque[Trial] = collections.deque()  # which come before the next one
         self._changed = threading.Condition()
         self._workers: list[Worker] = []
         self._broken: Exception | None = None
         self._is_over = False
 
-    def run(self, workers: int, is_exclusive: bool, progress: Callable[[int], None]) -> list[Trial]:
+    def run(self, workers: int, is_exclusive: bool, progress: Callable[[], None]) -> list[Trial]:
         """Makes the trials; returns those for which there was time.
 
         `is_exclusive`: no run begins before one that took too long has really ended.
@@ -92,7 +101,7 @@ class Batch:
                 self._begin(min(workers, len(self._trials)))
                 while self._workers and self._broken is None:
                     self._changed.wait(TICK_S)
-                    progress(self._done)
+                    progress()
                     for worker in self._late():
                         self._give_up(worker, is_exclusive)
         finally:
@@ -122,40 +131,44 @@ class Batch:
         with self._changed:
             if worker not in self._workers:
                 return None
-            now = monotonic()
-            is_over = self._is_over or self._broken is not None or (self._until is not None and now >= self._until)
-            if is_over or self._next == len(self._trials):
+            worker.began = now = monotonic()
+            is_late = self._until is not None and now >= self._until
+            if self._is_over or self._broken is not None:
+                worker.trial = None
+            elif self._again:  # of a point that was begun in time
+                worker.trial = self._again.popleft()
+            elif is_late or self._next == len(self._trials):
+                worker.trial = None
+            else:
+                worker.trial = self._trials[self._next]
+                self._next += 1
+            if worker.trial is None:
                 self._workers.remove(worker)
                 self._changed.notify()
-                return None
-            worker.at, worker.began = self._next, now
-            self._next += 1
-            return self._trials[worker.at]
+            return worker.trial
 
     def _end(self, worker: Worker, trial: Trial) -> None:
         with self._changed:
             if worker in self._workers:
-                worker.at = None
-                self._done += 1
-                self._performer.judge(trial)
+                worker.trial = None
+                self._again.extendleft(self._performer.judge(trial))
 
     def _late(self) -> list[Worker]:
         limit = monotonic() - self._timeout
-        return [worker for worker in self._workers if worker.at is not None and worker.began < limit]
+        return [worker for worker in self._workers if worker.trial is not None and worker.began < limit]
 
     def _give_up(self, worker: Worker, is_exclusive: bool) -> None:
         """Leaves a run to itself, and has another worker go on."""
-        assert worker.at is not None
+        assert worker.trial is not None
         self._workers.remove(worker)
-        given_up = self._trials[worker.at]
         # Another object, since the thread may still change its own.
-        self._trials[worker.at] = endless = Trial(given_up.points, given_up.user, is_endless=True)
+        endless = replace(worker.trial, journal=None, error=None, is_endless=True)
         worker.interrupt()
         self._performer.rescue(endless)
-        self._done += 1
-        self._performer.judge(endless)
-        if is_exclusive:
-            worker.join(END_S)
-            if worker.is_alive():
-                return
-        self._begin(1)
+        end = monotonic() + END_S
+        while is_exclusive and worker.is_alive() and monotonic() < end:
+            self._changed.wait(TICK_S)  # without the lock, which the worker may need to end
+        is_last = is_exclusive and worker.is_alive()
+        self._again.extendleft(self._performer.judge(endless, is_last))
+        if not is_last:
+            self._begin(1)
