@@ -170,7 +170,7 @@ class TestPoints:
 
         report = found(scenario, kinds=["expired"])
         assert (report.points, report.left_out, report.ok) == (1, 2, True)
-        assert told(report) == ["2 points have keys that differ from run to run: left out"]
+        assert told(report) == ["2 points have keys or connections that differ from run to run: left out"]
 
     def test_own_connections_of_the_scenario_are_no_points(self):
         def scenario(keylatch):

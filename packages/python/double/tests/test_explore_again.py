@@ -63,7 +63,7 @@ class TestJudgingAgain:
 
         def scenario(keylatch):
             keys = [f"key:{number}" for number in range(40)]
-            keys[next(runs)] = "another"
+            keys[next(runs)] = "key:100"
             with connect(keylatch) as client:
                 client.delete(*keys)
                 client.ping()
@@ -73,6 +73,28 @@ class TestJudgingAgain:
         report = found(scenario, kinds=["late"], workers=1)
         assert (report.points, len(report.not_repeatable)) == (4, 4)
         assert next(runs) == 2 + 3 * 4 + 5
+
+    def test_a_point_whose_key_has_another_name_by_then_is_left_out(self):
+        runs = itertools.count()
+
+        def scenario(keylatch):
+            key = f"rate:{next(runs) // 2}"
+            with connect(keylatch) as client:
+                client.set(key, 1, ex=60)
+                client.get(key)
+
+        report = found(scenario, kinds=["expired"], workers=1)
+        assert (report.points, report.left_out, report.not_repeatable) == (0, 1, [])
+
+    def test_words_that_differ_are_not_masked(self):
+        runs = itertools.count()
+
+        def scenario(keylatch):
+            with connect(keylatch) as client:
+                client.get("hits" if next(runs) < 2 else "other")
+
+        report = found(scenario, kinds=["late"], workers=1)
+        assert report.not_repeatable == [("late: 1st GET", "its 1st call was GET other, not GET hits")]
 
     def test_of_runs_with_other_calls_the_first_that_is_alike_decides(self):
         runs = itertools.count()

@@ -281,7 +281,7 @@ class Exploration:
         if difference is None or is_last:
             self._settle(trial, difference)
             return []
-        if not is_checked and self._baseline.difference_to(trial.journal, trial.points, with_arguments=False) is None:
+        if not is_checked and self._baseline.difference_to(trial.journal, trial.points, with_numbers=False) is None:
             if self._check is not None:
                 self._check.judged.append(trial)
                 return []
@@ -300,6 +300,9 @@ class Exploration:
         self._settled += 1
         if difference is not None:
             report.not_repeatable.append((name, f"{difference}{self._baseline.hint}"))
+        elif trial.journal is not None and any(map(trial.journal.has_other_key, trial.points)):
+            report.left_out += 1  # and nothing has happened to that key
+            report.points -= 1
         elif trial.is_endless or trial.error is not None:
             message = self._too_long if trial.error is None else message_of(trial.error)
             report.failures.append((name, message))

@@ -148,6 +148,11 @@ class Journal:
         """Returns the calls of a group."""
         return self.groups.get(group, [])
 
+    def has_other_key(self, point: Point) -> bool:
+        """Returns whether the struck call does not name the key of a point: it has another name in this run."""
+        call = self.struck(point)
+        return point.key is not None and call is not None and point.key not in call.args
+
     def struck(self, point: Point) -> Recorded | None:
         """Returns the call that the fault of a point has struck."""
         same = (call for call in self.of(point.group) if call.command == point.command)
@@ -192,7 +197,8 @@ class Baseline:
         self.difference = self._difference(second)
         # Of each call, the places of the arguments that are not the same in each run.
         self._masks: dict[str, list[set[int]]] = {group: [set() for _ in calls] for group, calls in first.groups.items()}
-        self.learn(second)
+        if self.difference is None:
+            self._mask(self._pairs(second))
         has_many = any(len(run.connections(named=False)) > 1 for run in (first, second))
         self.hint = HINT if has_many else ""  # the end of the message that a run is another one
 
@@ -227,19 +233,28 @@ class Baseline:
         return sorted({call.command for call in self.journal.calls})
 
     def learn(self, run: Journal) -> None:
-        """Masks the arguments that differ in a run without a fault, if it makes the same calls."""
+        """Masks the arguments that have other numbers in a run without a fault, if it makes the same calls."""
         if self._difference(run) is None:
-            for call, other in self._pairs(run):
-                self._masks[call.group][call.index] |= _unlike(call, other)
+            pairs = list(self._pairs(run))
+            if all(_other_than_numbers(*pair) <= self._masks[pair[0].group][pair[0].index] for pair in pairs):
+                self._mask(pairs)
 
-    def difference_to(self, run: Journal, points: Sequence[Point], with_arguments: bool = True) -> str | None:
-        """Returns how a run differs up to the first call that a point has struck; None if it does not."""
+    def _mask(self, pairs: Iterable[tuple[Recorded, Recorded]]) -> None:
+        """Masks the arguments that differ."""
+        for call, other in pairs:
+            self._masks[call.group][call.index] |= _unlike(call, other)
+
+    def difference_to(self, run: Journal, points: Sequence[Point], with_numbers: bool = True) -> str | None:
+        """Returns how a run differs up to the first call that a point has struck; None if it does not.
+
+        `with_numbers`: numbers within arguments are compared, too.
+        """
         struck = [(call, point) for point in points if (call := run.struck(point)) is not None]
         if not struck:
             point = points[0]
             which, expected = self._which(point.group, point.group), self.journal.of(point.group)[: point.index + 1]
             calls = run.of(point.group)[: len(expected)]
-            return self._difference_in(which, calls, expected, with_arguments) or "its fault has not fired"
+            return self._difference_in(which, calls, expected, with_numbers) or "its fault has not fired"
         first, point = min(struck, key=lambda pair: pair[0].at)
         found = None
         for group in (point.group, *run.groups.keys() - {point.group}):
@@ -249,7 +264,7 @@ class Baseline:
             else:
                 calls = _without_handshakes(calls)
                 expected = _without_handshakes(expected)[: len(calls)]
-            found = found or self._difference_in(self._which(group, point.group), calls, expected, with_arguments)
+            found = found or self._difference_in(self._which(group, point.group), calls, expected, with_numbers)
         return found
 
     def _pairs(self, run: Journal) -> Iterator[tuple[Recorded, Recorded]]:
@@ -273,7 +288,7 @@ class Baseline:
         return None
 
     def _difference_in(
-        self, which: Callable[[int], str], calls: Sequence[Recorded], expected: Sequence[Recorded], with_arguments: bool
+        self, which: Callable[[int], str], calls: Sequence[Recorded], expected: Sequence[Recorded], with_numbers: bool
     ) -> str | None:
         """Compares calls of a run with those of the same group that are expected."""
 
@@ -283,7 +298,8 @@ class Baseline:
         def is_alike(call: Recorded, other: Recorded) -> bool:
             if not call.is_like(other):
                 return False
-            return not with_arguments or _unlike(call, other) <= masked(other) | _dated(call, other)
+            unlike = _unlike if with_numbers else _other_than_numbers
+            return unlike(call, other) <= masked(other) | _dated(call, other)
 
         alike = map(is_alike, calls, expected)
         return _first_difference(which, calls, expected, alike, lambda call: call.text(masked(call)))
@@ -326,6 +342,16 @@ def _keys(call: Recorded, other: Recorded | None, kind: str) -> tuple[list[str],
 
 def _unlike(call: Recorded, other: Recorded) -> set[int]:
     return {place for place, (one, two) in enumerate(zip(call.args, other.args)) if one != two and place > 0}
+
+
+def _other_than_numbers(call: Recorded, other: Recorded) -> set[int]:
+    """Returns the places of arguments that are not alike but for numbers."""
+    return {place for place in _unlike(call, other) if numberless(call.args[place]) != numberless(other.args[place])}
+
+
+def numberless(text: str) -> str:
+    """Returns a text with `*` for each number in it."""
+    return re.sub("[0-9]+", "*", text)
 
 
 def _dated(call: Recorded, other: Recorded) -> set[int]:

@@ -45,7 +45,8 @@ class Report:
         for name, difference in self.not_repeatable:
             lines += [f"not repeatable: {literal(name)}", f"  {difference}"]
         if self.left_out:
-            lines.append(f"{counted(self.left_out, 'point has', 'points have')} keys that differ from run to run: left out")
+            points = counted(self.left_out, "point has", "points have")
+            lines.append(f"{points} keys or connections that differ from run to run: left out")
         if self.seed is not None:
             lines.append(f"pairs: seed {self.seed}")
         return "\n".join(lines)
