@@ -7,9 +7,9 @@ use std::time::Duration;
 /// A fault needs one effect: [`error`](Fault::error), [`delay`](Fault::delay), [`drop`](Fault::drop),
 /// [`drop_all`](Fault::drop_all), [`lose_reply`](Fault::lose_reply), [`partial`](Fault::partial),
 /// [`advance`](Fault::advance), [`expire`](Fault::expire), [`evict`](Fault::evict), [`no_script`](Fault::no_script),
-/// [`fail_over`](Fault::fail_over) or [`lose`](Fault::lose); if several are given, the last one counts. All other methods limit
-/// the calls into which it is injected. A fault that could never fire is refused. Inside `EXEC` and scripts only the outer call is matched; calls that `MULTI` queues, with
-/// [`queued`](Fault::queued).
+/// [`fail_over`](Fault::fail_over) or [`lose`](Fault::lose); if several are given, the last one counts. All other
+/// methods limit the calls into which it is injected. A fault that could never fire is refused. Inside `EXEC` and
+/// scripts only the outer call is matched; calls that `MULTI` queues, with [`queued`](Fault::queued).
 ///
 /// ```
 /// # use std::time::Duration;
