@@ -233,8 +233,8 @@ fn faults_that_could_never_fire_are_refused() {
     ]);
     let name = "-ERR a fault of this CLIENT would never fire: names of clients are printable characters without spaces";
     assert_eq!(control.call_args(&["TEST.FAULT", "ADD", "GET", "CLIENT", "my worker", "DROP"]), name);
-    let possible = ["EVAL", "EVALSHA", "XREAD", "XINFO", "OBJECT", "MIGRATE", "SORT", "MEMORY", "MSET", "FCALL", "*"];
-    for (number, command) in possible.iter().enumerate() {
-        control.expect(&[(&format!("TEST.FAULT ADD {command} KEY k DROP"), &format!(":{}", number + 1))]);
+    let of_scripts: &[&str] = if cfg!(feature = "lua") { &["EVAL", "EVALSHA", "FCALL"] } else { &[] };
+    for command in ["XREAD", "XINFO", "OBJECT", "MIGRATE", "SORT", "MEMORY", "MSET", "*"].iter().chain(of_scripts) {
+        control.int(&format!("TEST.FAULT ADD {command} KEY k DROP"));
     }
 }
