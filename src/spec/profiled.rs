@@ -113,7 +113,7 @@ fn options_of<'w>(args: &[Arg], words: &[&'w [u8]]) -> Vec<&'w [u8]> {
     let (mut args, mut is_counted) = (args, false);
     while let Some(first) = args.first() {
         let number = std::mem::take(&mut is_counted).then(|| words.get(at - 1)).flatten();
-        let zone = args.iter().take_while(|arg| arg.optional).count();
+        let zone = zone_of(args);
         if zone > 0 {
             at = read_zone(&args[..zone], words, at, &mut found);
             args = &args[zone..];
@@ -141,6 +141,20 @@ fn options_of<'w>(args: &[Arg], words: &[&'w [u8]]) -> Vec<&'w [u8]> {
         }
     }
     found
+}
+
+/// Returns the number of the next arguments whose order is free: options, also with one in front that is required and begins
+/// with a keyword, such as GROUP of XREADGROUP.
+fn zone_of(args: &[Arg]) -> usize {
+    let options = |args: &[Arg]| args.iter().take_while(|arg| arg.optional).count();
+    match args.split_first() {
+        Some((first, rest)) if !first.optional && begins_with_token(first) && !may_repeat(first) => match options(rest)
+        {
+            0 => 0,
+            following => 1 + following,
+        },
+        _ => options(args),
+    }
 }
 
 /// Reads options in any order from a position on; returns the position behind them.
@@ -235,6 +249,19 @@ mod tests {
         };
         assert_eq!((options("2 a ACKED"), options("9 a"), options("x a")), (0, 0, 0));
         assert_eq!((options("1 a WEIGHTS 1 AGGREGATE ACKED"), options("2 a b WEIGHTS 1 2 AGGREGATE ACKED")), (3, 3));
+    }
+
+    #[test]
+    fn a_keyword_that_is_required_may_stand_among_options() {
+        const PARTS: &[Arg] = &[string("group").token("GROUP"), string("consumer")];
+        let count = integer("count").token("COUNT").optional();
+        let args = [block("group_block", PARTS), count, token("acked", "ACKED").optional(), key("key", RO).multiple()];
+        let options = |words: &str| {
+            let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+            options_of(&args, &words).len()
+        };
+        assert_eq!((options("COUNT 1 GROUP acked c k"), options("GROUP acked c COUNT 1 k")), (2, 2));
+        assert_eq!(options("COUNT 1 GROUP g c ACKED k"), 3);
     }
 
     #[test]
