@@ -36,10 +36,10 @@ Exit status: 0 when the server has shut down, 1 when it returns an error, 2 when
     no_binary_name = true
 )]
 struct Words {
-    /// The server that ends
+    /// The server to drain and shut down
     #[arg(value_name = "SERVER")]
     server: OsString,
-    /// The server that its clients go to
+    /// The server that its clients connect to instead
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
     /// The time that they have

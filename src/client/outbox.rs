@@ -38,7 +38,7 @@ pub(crate) const OVERFLOW: OutboxSignals = 1 << 1;
 pub(crate) const PUSHED: OutboxSignals = 1 << 2;
 /// Clients use too much memory: close this connection and drop its pending output.
 pub(crate) const EVICTED: OutboxSignals = 1 << 4;
-/// Frames are held back, and due later.
+/// Delayed frames are queued.
 pub(crate) const LATE: OutboxSignals = 1 << 5;
 /// The signals that close a connection.
 pub(crate) const ENDS: OutboxSignals = END | OVERFLOW | EVICTED;
@@ -62,7 +62,7 @@ struct Inner {
     lists: usize,
     /// The bytes of all frames.
     len: usize,
-    /// Frames that are held back for a while.
+    /// Delayed frames.
     late: Option<Box<LateFrames>>,
     protocol: Protocol,
     waker: Option<Waker>,
@@ -116,8 +116,8 @@ impl Outbox {
         self.push_part(push_frame, limit, usize::MAX)
     }
 
-    /// Queues what a rule leaves of a frame, like [`Outbox::push`]; the rule can ask for the frame in RESP3. A message that is
-    /// lost on its way counts as queued.
+    /// Queues a frame like [`Outbox::push`], as decided by a rule, which can request the frame encoded in RESP3. Returns true
+    /// for a lost message, too.
     #[cold]
     pub(super) fn push_by_rule(
         &self,
@@ -154,7 +154,7 @@ impl Outbox {
         true
     }
 
-    /// Queues a frame like [`Outbox::push`] that is sent so much later, and so are those behind it.
+    /// Queues a frame like [`Outbox::push`] with a delay; later frames queue behind it.
     fn push_late(&self, push_frame: &mut PushFrame<'_>, limit: u64, delay: Duration) -> bool {
         let mut inner = self.inner.lock();
         let Some(frame) = self.admit(&mut inner, push_frame, limit) else { return false };
@@ -183,18 +183,18 @@ impl Outbox {
         Some(frame)
     }
 
-    /// Moves frames to the client's output, oldest first, until about `limit` bytes are moved or none remains; those that are
-    /// held back stay.
+    /// Moves the due frames to the client's output, oldest first, until about `limit` bytes are moved. Delayed frames stay
+    /// queued.
     pub fn take_into(&self, out: &mut Output, limit: usize) {
         self.take(&mut self.inner.lock(), out, limit);
     }
 
-    /// Moves all frames to the client's output, also those that are held back: what follows would be wrong before them.
+    /// Moves all frames to the client's output, including delayed ones, before a reply that must not overtake them.
     pub(crate) fn take_all_into(&self, out: &mut Output) {
         self.take_all(&mut self.inner.lock(), out);
     }
 
-    /// Changes the protocol of later frames; all others are moved to the output first.
+    /// Changes the protocol of later frames; queued and delayed frames are moved to the output first.
     pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
         let mut inner = self.inner.lock();
         self.take_all(&mut inner, out);
@@ -207,7 +207,7 @@ impl Outbox {
         (inner.frames.len() + inner.late.as_ref().map_or(0, |late| late.frames.len()), inner.len)
     }
 
-    /// Waits for any of the signals, and until a frame is due that is held back.
+    /// Waits for any of the signals; releases delayed frames that are due.
     pub fn poll(&self, cx: &Context<'_>, awaited: OutboxSignals) -> Poll<()> {
         let mut inner = self.inner.lock();
         self.release_late(&mut inner, cx);
@@ -222,7 +222,7 @@ impl Outbox {
         Poll::Pending
     }
 
-    /// Queues the frames that are held back and due, and waits for the next one.
+    /// Queues the delayed frames that are due, and registers a timer for the next one.
     fn release_late(&self, inner: &mut Inner, cx: &Context<'_>) {
         let Inner { late: Some(late), frames, .. } = inner else { return };
         late.release(frames, cx);
@@ -293,15 +293,15 @@ impl Inner {
     }
 }
 
-/// The fate of a message on its way to a client.
+/// Delivery of a pushed message.
 pub(crate) enum Delivery {
-    /// It arrives.
+    /// Normal delivery.
     Whole,
-    /// It arrives so much later, as does what is pushed behind it.
+    /// Delivery after this delay; later messages queue behind it.
     Late(Duration),
-    /// It is lost, and the connection stays.
+    /// No delivery; the connection stays open.
     Lost,
-    /// The connection is cut after so many of its bytes.
+    /// Delivery of this number of bytes, after which the connection is closed.
     CutAfter(usize),
 }
 
@@ -311,12 +311,12 @@ type DeliveryRule = dyn Fn(&mut dyn FnMut() -> Bytes, &str) -> Delivery + Send +
 /// Rule that decides on messages.
 pub(crate) struct PushRule(pub(crate) Box<DeliveryRule>);
 
-/// Frames that are held back, in their order.
+/// Delayed frames, in their order.
 #[derive(Default)]
 struct LateFrames {
-    /// Each with the time at which it is due, in milliseconds since the system was booted.
+    /// Each frame with the time at which it is due, in milliseconds since boot.
     frames: VecDeque<(u64, Bytes)>,
-    /// The wait for the first one, once the client's task waits.
+    /// Timer of the first frame, created by the client's task.
     wait: Option<Pin<Box<Sleep>>>,
 }
 

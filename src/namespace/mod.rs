@@ -128,15 +128,15 @@ fn logs(config: &Config) -> (Arc<Log>, Option<Box<TestMode>>) {
     (log, test_mode)
 }
 
-/// The reception of a new connection, which faults of test mode change.
+/// Handling of a new connection, which faults of test mode can change.
 pub(crate) enum Reception {
-    /// It is served.
+    /// The connection is served.
     Served,
-    /// It is served so much later, and not answered before.
+    /// The connection is accepted, and served after this delay.
     Late(Duration),
-    /// It is refused with this line.
+    /// The connection is closed with this error line.
     Refused(Vec<u8>),
-    /// It is reset.
+    /// The connection is reset.
     Reset,
 }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 /// [`drop_all`](Fault::drop_all), [`lose_reply`](Fault::lose_reply), [`partial`](Fault::partial),
 /// [`advance`](Fault::advance), [`expire`](Fault::expire), [`evict`](Fault::evict), [`no_script`](Fault::no_script),
 /// [`fail_over`](Fault::fail_over) or [`lose`](Fault::lose); if several are given, the last one counts. All other
-/// methods limit the calls into which it is injected. A fault that could never fire is refused. Inside `EXEC` and
-/// scripts only the outer call is matched; calls that `MULTI` queues, with [`queued`](Fault::queued).
+/// methods limit the calls into which it is injected. Faults with zero calls, probability 0, or a key pattern for a
+/// command without keys are refused. Inside `EXEC` and scripts only the outer call is matched; calls that `MULTI`
+/// queues, with [`queued`](Fault::queued).
 ///
 /// ```
 /// # use std::time::Duration;
@@ -127,8 +128,8 @@ impl Fault {
     /// `CONNECT` stands for new TCP connections, or, in a private instance, for clients that enter it. Its fault can have
     /// [`drop`](Fault::drop), [`delay`](Fault::delay) or [`error`](Fault::error).
     ///
-    /// `PUSH` stands for messages that the server sends of itself, `PUSH|MESSAGE` for those of one kind, by the first
-    /// element of the message. Its fault can have [`drop`](Fault::drop), [`delay`](Fault::delay),
+    /// `PUSH` stands for push messages: of Pub/Sub, invalidations, lost locks, notices of maintenance. `PUSH|MESSAGE` stands
+    /// for one kind, by the first element of the message. Its fault can have [`drop`](Fault::drop), [`delay`](Fault::delay),
     /// [`partial`](Fault::partial) or [`lose`](Fault::lose); [`key`](Fault::key) is then the channel, or the key that the message
     /// is about, and [`client`](Fault::client) the receiver.
     pub fn on(command: impl AsRef<[u8]>) -> Self {

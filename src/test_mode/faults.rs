@@ -26,7 +26,7 @@ const FAULTS_MAX: usize = 10_000;
 const LINK: &str = "LINK";
 /// Word in place of a command for new connections, or the entries of clients into a private instance.
 const CONNECT: &str = "CONNECT";
-/// Word in place of a command for messages that the server sends of itself.
+/// Word in place of a command for push messages.
 const PUSH: &str = "PUSH";
 
 /// The kinds of pushed messages, by their first element, each with the position of the channel or the keys that it is about.
@@ -240,7 +240,7 @@ impl ActiveFault {
     }
 }
 
-/// Message that the server sends of itself.
+/// Push message, decoded.
 struct PushedMessage<'a> {
     kind: &'static str,
     /// The channel, or the keys, that it is about.
@@ -266,7 +266,7 @@ impl<'a> PushedMessage<'a> {
 pub(crate) struct Faults {
     list: Vec<(i64, ActiveFault)>,
     last_id: i64,
-    /// The number of those that strike pushed messages.
+    /// Number of faults of push messages in the list.
     push_count: usize,
 }
 

@@ -150,9 +150,9 @@ pub struct ClientFlags {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoticeMode {
     Off = 0,
-    /// It is told to which address it is to go.
+    /// Notices contain the address to reconnect to.
     WithAddresses = 1,
-    /// It is told only that it is to connect again.
+    /// Notices contain no address.
     WithoutAddresses = 2,
 }
 
