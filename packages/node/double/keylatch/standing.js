@@ -5,7 +5,7 @@ const { MessageChannel, Worker, receiveMessageOnPort, workerData } = require('no
 const { Connection, ReplyError } = require('./resp.js');
 
 const IS_CALLER = 'keylatch-caller';
-const LIMIT_MS = 10_000;
+const LIMIT_MS = 60_000;
 let caller;
 
 /** Starts the thread that calls, which keeps no process alive. */
