@@ -7,7 +7,7 @@ use crate::acl::{Access, Acl};
 use crate::client::info::{Class, ClientInfo, RemoteClient};
 use crate::client::staged::Staged;
 use crate::persist::Effects;
-use crate::resp::{Protocol, Reply};
+use crate::resp::{Output, Protocol};
 use crate::spec::CommandSpec;
 use crate::store::LockHolder;
 use crate::topology::Slot;
@@ -139,11 +139,10 @@ impl Caller {
         self.info.session.set_db(db);
     }
 
-    /// Switches the protocol, also for the rest of `reply`.
-    pub fn set_protocol(&mut self, protocol: Protocol, reply: &mut Reply<'_>) {
+    /// Switches the protocol. Frames pushed before are moved to the output, if there is one.
+    pub fn set_protocol(&mut self, protocol: Protocol, out: Option<&mut Output>) {
         self.protocol = protocol;
-        self.info.set_protocol(protocol, reply.output());
-        reply.set_protocol(protocol);
+        self.info.set_protocol(protocol, out);
     }
 
     /// Reloads the user if users have changed; a client whose user was deleted is marked for closing.

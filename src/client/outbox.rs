@@ -194,10 +194,20 @@ impl Outbox {
         self.take_all(&mut self.inner.lock(), out);
     }
 
-    /// Changes the protocol of later frames; queued and delayed frames are moved to the output first.
-    pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
+    /// Makes delayed frames due, before an event that they must not come long after.
+    pub(crate) fn release_all_late(&self) {
         let mut inner = self.inner.lock();
-        self.take_all(&mut inner, out);
+        self.release_all(&mut inner);
+    }
+
+    /// Changes the protocol of later frames. Queued and delayed frames are moved to the output first; without one they
+    /// become due.
+    pub fn set_protocol(&self, protocol: Protocol, out: Option<&mut Output>) {
+        let mut inner = self.inner.lock();
+        match out {
+            Some(out) => self.take_all(&mut inner, out),
+            None => self.release_all(&mut inner),
+        }
         inner.protocol = protocol;
     }
 
@@ -236,11 +246,16 @@ impl Outbox {
         }
     }
 
+    fn release_all(&self, inner: &mut Inner) {
+        let Some(late) = inner.late.take() else { return };
+        inner.frames.extend(late.frames.into_iter().map(|(_, frame)| frame));
+        self.signals.fetch_and(!LATE, Ordering::AcqRel);
+        inner.count_list(&self.memory_account);
+        self.raise(inner, PUSHED);
+    }
+
     fn take_all(&self, inner: &mut Inner, out: &mut Output) {
-        if let Some(late) = inner.late.take() {
-            inner.frames.extend(late.frames.into_iter().map(|(_, frame)| frame));
-            self.signals.fetch_and(!LATE, Ordering::AcqRel);
-        }
+        self.release_all(inner);
         self.take(inner, out, usize::MAX);
     }
 
@@ -423,7 +438,7 @@ mod tests {
         };
         let mut push_frame = PushFrame::new(&write);
         let boxes = [Outbox::default(), Outbox::default(), Outbox::default(), Outbox::default()];
-        boxes[2..].iter().for_each(|outbox| outbox.set_protocol(Protocol::Resp3, &mut Output::new()));
+        boxes[2..].iter().for_each(|outbox| outbox.set_protocol(Protocol::Resp3, None));
         assert!(boxes.iter().all(|outbox| outbox.push(&mut push_frame, 100)));
         let got: Vec<String> = boxes.iter().map(|outbox| take_all(outbox, 100)).collect();
         assert_eq!(got, ["*0\r\n", "*0\r\n", ">0\r\n", ">0\r\n"]);

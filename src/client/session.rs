@@ -17,7 +17,7 @@ use crate::client::subscriptions::Subscriptions;
 use crate::memory::heap::list_len;
 use crate::memory::ordered_map::OrderedMap;
 use crate::resp::{Mark, Output, OwnedRequest, Request};
-use crate::spec::{ALLOW_SUBSCRIBED, CommandSpec, Group};
+use crate::spec::CommandSpec;
 use crate::store::{KeyName, Store, View, WatchFlag};
 use crate::test_mode::FaultKind;
 
@@ -155,9 +155,7 @@ impl Replies {
     /// Removes what a request has written since `mark`, if replies are off. Confirmations of subscriptions are pushes
     /// and stay.
     pub fn end_request(&mut self, out: &mut Output, mark: Mark, command: Option<&CommandSpec>) {
-        let is_push = command.is_some_and(|command| {
-            command.command.group == Group::PubSub && command.command.flags & ALLOW_SUBSCRIBED != 0
-        });
+        let is_push = command.is_some_and(CommandSpec::replies_with_pushes);
         if matches!(self, Replies::Off | Replies::Skip) && !is_push {
             out.rollback(mark);
         }

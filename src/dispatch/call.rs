@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::client::backlog::SHARE_MIN;
 use crate::client::caller::Caller;
-use crate::client::outbox::{LATE, OutboxSignals, PUSHED};
+use crate::client::outbox::{LATE, PUSHED};
 use crate::client::registry::{Suspended, Unblocked};
 use crate::client::session::{DelayedReply, Replies, Session};
 use crate::client::staged::NewFence;
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::namespace::member::{Operation, Topology};
 use crate::observe::CallTimer;
-use crate::resp::{Output, Reply, Request};
+use crate::resp::{Output, Protocol, Reply, Request};
 use crate::spec::{BLOCKING, CommandSpec, CommandTable, Declaration, Names, Row};
 use crate::store::{Origin, View};
 use crate::time::clock::Now;
@@ -82,6 +82,11 @@ impl CallMode<'_> {
             CallMode::Exclusive { .. } | CallMode::Nested { .. } | CallMode::Queued { .. } => None,
             CallMode::Replay | CallMode::Staged { .. } => None,
         }
+    }
+
+    /// Returns whether the client itself has made the call, and gets its reply.
+    fn is_of_client(&self) -> bool {
+        matches!(self, CallMode::Client { .. } | CallMode::Exclusive { .. } | CallMode::Retry { .. })
     }
 
     pub(super) fn may_block(&self) -> bool {
@@ -375,26 +380,40 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Writes pending push messages before the reply, also those that are held back. Inside EXEC, whose reply must not be
-    /// interrupted, they come after it.
+    /// Writes pending push messages before the reply, also delayed ones. Inside EXEC, whose reply must not be
+    /// interrupted, they come after it, and where the reply is suppressed, when the call is over.
     pub fn take_pushed(&mut self) {
-        if !self.is_nested() && self.may_push_first(PUSHED | LATE) {
+        if self.caller.info.outbox.signals() & (PUSHED | LATE) == 0 {
+            return;
+        }
+        if self.pushes_go_first() {
             self.caller.info.outbox.take_all_into(self.reply.output());
+        } else {
+            self.caller.info.outbox.release_all_late();
         }
     }
 
-    /// Writes pending push messages before the reply of a call with nested calls. While an engine executes the call,
-    /// perhaps more than once, they stay in the outbox.
-    pub fn take_pushed_first(&mut self) {
-        if self.may_push_first(PUSHED) {
+    /// Writes pending push messages before the reply of EXEC; delayed ones, too, if a queued command takes them.
+    pub fn take_pushed_first(&mut self, takes_late: bool) {
+        if takes_late {
+            self.take_pushed();
+        } else if self.caller.info.outbox.signals() & PUSHED != 0 && self.pushes_go_first() {
             self.caller.info.outbox.take_into(self.reply.output(), usize::MAX);
         }
     }
 
-    /// Returns whether there are push messages with one of these signals that can be written before the reply.
-    fn may_push_first(&self, signals: OutboxSignals) -> bool {
-        let has_replies = self.mode.seen_session().is_none_or(|session| session.replies == Replies::On);
-        self.caller.staged.is_none() && has_replies && self.caller.info.outbox.signals() & signals != 0
+    /// Switches the caller's protocol, also for the rest of the reply. Messages pushed before keep the previous one.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        let out = self.pushes_go_first().then(|| self.reply.output());
+        self.caller.set_protocol(protocol, out);
+        self.reply.set_protocol(protocol);
+    }
+
+    /// Returns whether push messages can be written before the reply. Inside EXEC they would be part of its reply, a
+    /// suppressed reply is taken back, and an engine may execute the call more than once.
+    fn pushes_go_first(&self) -> bool {
+        let is_kept = |session: &Session| session.replies == Replies::On || self.command.replies_with_pushes();
+        self.mode.is_of_client() && self.caller.staged.is_none() && self.mode.seen_session().is_none_or(is_kept)
     }
 
     /// Returns whether the call is one of several with a common reply, as inside EXEC.

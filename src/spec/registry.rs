@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 
 use crate::resp::{Request, parse_int};
 use crate::spec::{
-    ADMIN, Arg, ArgKind, BLOCKING, CONTROL, Declaration, EVERY, EXCLUSIVE, FAST, Flags, Group, INCOMPLETE, KeyFlags,
-    MANY_KEYS, Marks, NARROWED, NOT_KEY, OF_MODULE, PUBSUB, READ, Row, WRITE,
+    ADMIN, ALLOW_SUBSCRIBED, Arg, ArgKind, BLOCKING, CONTROL, Declaration, EVERY, EXCLUSIVE, FAST, Flags, Group,
+    INCOMPLETE, KeyFlags, MANY_KEYS, Marks, NARROWED, NOT_KEY, OF_MODULE, PUBSUB, READ, Row, WRITE,
 };
 use crate::store::Store;
 
@@ -216,6 +216,11 @@ impl CommandSpec {
     #[inline]
     pub(crate) fn is(&self, marks: Marks) -> bool {
         self.marks & marks != 0
+    }
+
+    /// Returns whether the command replies with pushes, as a confirmation of a subscription is one.
+    pub(crate) fn replies_with_pushes(&self) -> bool {
+        self.command.group == Group::PubSub && self.flags & ALLOW_SUBSCRIBED != 0
     }
 
     /// Returns true if the command accepts a number of arguments.

@@ -143,32 +143,89 @@ fn messages_wait_for_a_late_one_and_keep_their_order() {
     assert_eq!(received, [1, 2, 3, 4].map(|number| format!(">3 $7 message $1 c $1 {number}")));
 }
 
+/// Sends a delayed message to the subscriber.
+fn delay_message(control: &mut Client) {
+    control.int("TEST.FAULT ADD PUSH DELAY 86400000 COUNT 1");
+    control.expect(&[("PUBLISH c late", ":1")]);
+}
+
+const LATE: &str = ">3 $7 message $1 c $4 late";
+
 #[test]
 fn a_late_message_comes_before_what_it_would_be_wrong_behind() {
     let (server, mut control) = start();
-    let message = |kind: &str| format!("{kind}3 $7 message $1 c $4 late");
     let confirmed = [("UNSUBSCRIBE c", "*3 $11 unsubscribe $1 c :0"), ("RESET", "+RESET"), ("QUIT", "+OK")];
     for (request, reply) in confirmed {
         let mut client = server.client();
         client.expect(&[("SUBSCRIBE c", "*3 $9 subscribe $1 c :1")]);
-        control.int("TEST.FAULT ADD PUSH DELAY 86400000 COUNT 1");
-        control.expect(&[("PUBLISH c late", ":1")]);
+        delay_message(&mut control);
         client.send(format!("{request}\r\n").as_bytes());
-        assert_eq!([client.reply(), client.reply()], [message("*"), reply.to_owned()], "{request}");
+        assert_eq!([client.reply(), client.reply()], [LATE.replace('>', "*"), reply.to_owned()], "{request}");
     }
-    let mut client = subscriber(&server, "third");
-    control.int("TEST.FAULT ADD PUSH CLIENT third DELAY 86400000 COUNT 1");
-    control.int("PUBLISH c late");
+    let mut client = subscriber(&server, "changing");
+    delay_message(&mut control);
     client.send(b"HELLO 2\r\n");
-    assert_eq!(client.reply(), message(">"));
+    assert_eq!(client.reply(), LATE);
     assert!(client.reply().starts_with('*'));
-    // What cuts the connection lets go what was sent before.
+    client.expect(&[("UNSUBSCRIBE c", "*3 $11 unsubscribe $1 c :0")]);
+    let mut client = subscriber(&server, "entering");
+    delay_message(&mut control);
+    client.send(b"AUTH ns-a x\r\nPING\r\n");
+    assert_eq!([client.reply(), client.reply(), client.reply()], [LATE, "+OK", "+PONG"]);
+    let mut reader = server.client3();
+    reader.expect(&[("CLIENT TRACKING ON", "+OK"), ("GET k", "_")]);
+    control.int("TEST.FAULT ADD PUSH DELAY 86400000 COUNT 1");
+    control.expect(&[("SET k v", "+OK")]);
+    reader.expect(&[("CLIENT TRACKING OFF", ">2 $10 invalidate *1 $1 k"), ("PING", "+OK")]);
+}
+
+#[test]
+fn a_late_message_comes_before_the_reply_of_exec_that_ends_it() {
+    let (server, mut control) = start();
+    let mut client = subscriber(&server, "ending");
+    delay_message(&mut control);
+    client.send(b"MULTI\r\nSET k v\r\nUNSUBSCRIBE c\r\nEXEC\r\n");
+    let ended = "*2 +OK >3 $11 unsubscribe $1 c :0";
+    assert_eq!([(); 5].map(|()| client.reply()), ["+OK", "+QUEUED", "+QUEUED", LATE, ended]);
+    let mut client = subscriber(&server, "changing");
+    delay_message(&mut control);
+    client.send(b"MULTI\r\nPUBLISH c own\r\nHELLO 2\r\nEXEC\r\nECHO after\r\n");
+    assert_eq!([(); 4].map(|()| client.reply()), ["+OK", "+QUEUED", "+QUEUED", LATE]);
+    let executed = client.reply();
+    assert!(executed.starts_with("*2 :1 *14 $6 server "), "{executed}");
+    assert_eq!(client.reply(), ">3 $7 message $1 c $3 own");
+}
+
+#[test]
+fn a_late_message_is_not_lost_with_a_reply_that_is_suppressed() {
+    let (server, mut control) = start();
+    let mut client = subscriber(&server, "off");
+    delay_message(&mut control);
+    client.send(b"CLIENT REPLY OFF\r\nUNSUBSCRIBE c\r\nCLIENT REPLY ON\r\n");
+    assert_eq!([(); 3].map(|()| client.reply()), [LATE, ">3 $11 unsubscribe $1 c :0", "+OK"]);
+    for (request, reply) in [("HELLO 2", "*2 $4 pong $0 "), ("CLIENT TRACKING OFF", "+PONG")] {
+        let mut client = subscriber(&server, "skip");
+        delay_message(&mut control);
+        client.send(format!("CLIENT REPLY SKIP\r\n{request}\r\nPING\r\n").as_bytes());
+        assert_eq!([client.reply(), client.reply()], [LATE, reply], "{request}");
+        drop(client);
+        wait_until(|| control.call("PUBSUB NUMSUB c").ends_with(":0"));
+    }
+}
+
+#[test]
+fn a_connection_that_is_cut_loses_its_late_messages() {
+    let (server, mut control) = start();
+    let mut killed = subscriber(&server, "killed");
+    delay_message(&mut control);
+    control.expect(&[("CLIENT KILL TYPE pubsub", ":1")]);
+    assert_eq!(killed.read_to_end(), b"");
     let mut cut = subscriber(&server, "cut");
-    control.int("TEST.FAULT ADD PUSH CLIENT cut DELAY 86400000 COUNT 1");
+    control.expect(&[("PUBLISH c first", ":1")]);
+    delay_message(&mut control);
     control.int("TEST.FAULT ADD PUSH CLIENT cut PARTIAL 3");
-    control.int("PUBLISH c late");
-    control.int("PUBLISH c cut");
-    assert_eq!(cut.read_to_end(), b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$4\r\nlate\r\n>3\r");
+    control.expect(&[("PUBLISH c cut", ":1")]);
+    assert_eq!(cut.read_to_end(), b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$5\r\nfirst\r\n");
 }
 
 #[test]

@@ -107,8 +107,8 @@ impl ClientInfo {
         }
     }
 
-    /// Records the protocol. Queued frames are moved to the output first: they are encoded in the previous protocol.
-    pub fn set_protocol(&self, protocol: Protocol, out: &mut Output) {
+    /// Records the protocol. Queued frames, encoded in the previous protocol, are moved to the output first.
+    pub fn set_protocol(&self, protocol: Protocol, out: Option<&mut Output>) {
         self.outbox.set_protocol(protocol, out);
         self.session.set_protocol(protocol);
     }

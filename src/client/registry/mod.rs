@@ -21,7 +21,6 @@ use crate::client::outbox::{END, EVICTED, NUDGE, PushRule};
 use crate::client::registry::mirrored::MirroredWaiters;
 use crate::client::registry::queued::QueuedClients;
 use crate::client::registry::wait::Waits;
-use crate::resp::Output;
 use crate::store::MemoryAccount;
 use crate::time::clock::Now;
 
@@ -106,7 +105,7 @@ impl Clients {
     pub fn adopt(&self, client: &ClientInfo, now: Now) -> Arc<ClientInfo> {
         let info = self.describe(client.id, client.peer.clone(), now);
         info.update_names(|names| *names = client.names());
-        info.set_protocol(client.session.protocol(), &mut Output::new());
+        info.set_protocol(client.session.protocol(), None);
         info.flags.set_exempt(client.flags.is_exempt());
         info.flags.set_no_touch(client.flags.is_no_touch());
         if client.outbox.is_ending() {

@@ -276,7 +276,7 @@ fn choose(call: &mut Call<'_>, (name, protocol): (Option<String>, Option<Protoco
         set_name(call, name);
     }
     if let Some(protocol) = protocol {
-        call.caller.set_protocol(protocol, &mut call.reply);
+        call.set_protocol(protocol);
         call.end_batch(); // a subscribed client may call more or fewer commands in the new protocol
     }
 }
@@ -317,14 +317,14 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     namespace.end_session(&call.caller.info, &mut call.view, true);
     let (caller, session) = call.connection()?;
     namespace.push.hub.leave(&caller.info, &mut session.subscriptions);
-    call.take_pushed();
-    (call.caller.reads_replica, call.caller.is_asking) = (false, false);
     if call.session()?.replies == Replies::Off {
         call.session()?.replies = Replies::On; // a reply that CLIENT REPLY SKIP suppresses stays suppressed
     }
+    call.take_pushed();
+    (call.caller.reads_replica, call.caller.is_asking) = (false, false);
     call.caller.info.flags.set_no_touch(false);
     call.caller.info.flags.set_notices(NoticeMode::Off);
-    call.caller.set_protocol(Protocol::Resp2, &mut call.reply);
+    call.set_protocol(Protocol::Resp2);
     call.caller.log_out(&namespace.acl);
     set_name(call, String::new());
     monitor::stop(call)?;

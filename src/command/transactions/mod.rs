@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::resp::Request;
 use crate::spec::marks::{DROPS_QUEUE, EXECUTES_QUEUE, NEEDS_FRESH_KEYS, OPENS_QUEUE};
 use crate::spec::{
-    ACCESS, ALLOW_BUSY, Arg, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_QUEUE, NO_SCRIPT, RO, STALE, block, key,
-    one_of, string,
+    ACCESS, ALLOW_BUSY, Arg, CommandSpec, EXCLUSIVE, FAST, Group, KeyFlags, LOADING, NO_QUEUE, NO_SCRIPT, RO, STALE,
+    block, key, one_of, string,
 };
 use crate::store::{Lookup, Str};
 use crate::text::Dialect;
@@ -120,7 +120,10 @@ fn carry_out(call: &mut Call<'_>, transaction: &Transaction) -> Result<()> {
         call.reply.null_array();
         return Ok(());
     }
-    call.take_pushed_first();
+    // Delayed messages must not come behind the confirmation that none follows.
+    let ends_pushes =
+        |command: &CommandSpec| command.replies_with_pushes() || command.command.group == Group::Connection;
+    call.take_pushed_first(transaction.queue.iter().any(|(command, _)| ends_pushes(command)));
     let (begin, mut postponed) = (call.reply.output().mark(), Vec::new());
     call.reply.array(transaction.queue.len());
     for (command, request) in &transaction.queue {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::client::info::ChannelKind;
+use crate::client::outbox::{LATE, PUSHED};
 use crate::client::session::Client;
 use crate::dispatch::denials::record_refused_entry;
 use crate::dispatch::serve::serve_remaining_keys;
@@ -59,6 +60,7 @@ impl<S> Connection<S> {
             return;
         }
         info.update_names(|names| names.name = name);
+        self.take_all_pushed();
         self.leave(true).await;
         self.deregister();
         namespace.store.memory_account().report_outside(0, IDLE_LEN);
@@ -68,8 +70,7 @@ impl<S> Connection<S> {
         self.client.session.is_monitor = false;
         self.client.caller.enter(info, access);
         if let Some(protocol) = protocol {
-            let output = &mut self.buffers.get_or_insert_with(|| self.pool.take()).output;
-            self.client.caller.set_protocol(protocol, &mut Reply::new(output, protocol));
+            self.client.caller.set_protocol(protocol, None);
         }
         if !self.namespace.store.may_use(self.client.caller.db) {
             self.client.caller.select(0);
@@ -122,6 +123,7 @@ impl<S> Connection<S> {
         let names = self.client.session.subscriptions.names(ChannelKind::ShardChannel);
         let is_lost = |name: &Bytes| table.owner(slot_of(name)).is_none_or(|owner| !table.is_of_shard(owner));
         for name in names.into_iter().filter(is_lost) {
+            self.take_all_pushed();
             let (info, subscriptions) = (&self.client.caller.info, &mut self.client.session.subscriptions);
             self.namespace.push.hub.unsubscribe(info, subscriptions, ChannelKind::ShardChannel, &name);
             let left = info.session.subscriptions(ChannelKind::ShardChannel);
@@ -131,6 +133,14 @@ impl<S> Connection<S> {
             reply.bulk(b"sunsubscribe");
             reply.bulk(&name);
             reply.int(left.into());
+        }
+    }
+
+    /// Writes all pushed frames, also delayed ones.
+    fn take_all_pushed(&mut self) {
+        let outbox = &self.client.caller.info.outbox;
+        if outbox.signals() & (PUSHED | LATE) != 0 {
+            outbox.take_all_into(&mut self.buffers.get_or_insert_with(|| self.pool.take()).output);
         }
     }
 

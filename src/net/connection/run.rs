@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tracing::debug;
 
-use crate::client::outbox::{EVICTED, LATE, OVERFLOW, PUSHED};
+use crate::client::outbox::{EVICTED, OVERFLOW, PUSHED};
 use crate::dispatch::Continuation;
 use crate::dispatch::interrupted::log_interrupted;
 use crate::dispatch::serve::serve_remaining_keys;
@@ -55,13 +55,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         .await;
     }
 
-    /// Writes the last replies and the messages pushed before the client was told to close, and closes.
+    /// Writes the last replies and the messages pushed before the client was told to close, and closes. Delayed messages
+    /// are lost.
     async fn flush_and_close(&mut self) -> io::Result<()> {
         let outbox = &self.client.caller.info.outbox;
         let signals = outbox.signals();
-        if signals & (PUSHED | LATE) != 0 && signals & (OVERFLOW | EVICTED) == 0 {
+        if signals & PUSHED != 0 && signals & (OVERFLOW | EVICTED) == 0 {
             let buffers = self.buffers.get_or_insert_with(|| self.pool.take());
-            outbox.take_all_into(&mut buffers.output);
+            outbox.take_into(&mut buffers.output, usize::MAX);
         }
         poll_fn(|cx| {
             self.poll_write(cx)?;

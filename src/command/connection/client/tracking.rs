@@ -100,6 +100,7 @@ pub(crate) fn tracking(call: &mut Call<'_>) -> Result<()> {
         tracking.join(&client, options.flags, options.redirect, &options.prefixes, events);
     } else if is_word(status, "OFF") {
         tracking.leave(&client, events);
+        call.take_pushed();
     } else {
         return Err(Error::Syntax);
     }
