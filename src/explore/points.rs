@@ -9,7 +9,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::explore::kind::PointKind;
-use crate::spec::marks::{LOADS_SCRIPTS, RUNS_DIGEST, RUNS_FUNCTION, SPARED_BY_FAULTS};
+use crate::spec::marks::{
+    DROPS_QUEUE, ENSURES_SCRIPTS, EXECUTES_QUEUE, OPENS_QUEUE, RUNS_DIGEST, RUNS_FUNCTION, SPARED_BY_FAULTS,
+};
 use crate::spec::{CommandSpec, DENY_OOM, WRITE};
 use crate::test_mode::{CONTROL_CLIENT, Fault, ReceivedCall};
 
@@ -209,12 +211,18 @@ impl Baseline {
         }
     }
 
-    /// Returns true if the client has loaded a script or a library by the call before.
+    /// Returns true if the client has loaded a script or a library, or looked for it, by the call before this one or before
+    /// its transaction.
     fn follows_load(&self, at: usize) -> bool {
         let group = &self.groups[&self.calls[at].client_name];
         let before = group.iter().take_while(|other| **other < at).filter_map(|before| self.calls[*before].command);
-        let command = before.filter(|command| command.name != "multi").last(); // which a pipeline has put between the two
-        command.is_some_and(|command| command.is(LOADS_SCRIPTS))
+        let (mut is_loaded, mut is_in_transaction) = (false, false);
+        for command in before {
+            is_in_transaction =
+                command.is(OPENS_QUEUE) || is_in_transaction && !command.is(EXECUTES_QUEUE | DROPS_QUEUE);
+            is_loaded = command.is(ENSURES_SCRIPTS) || is_loaded && is_in_transaction;
+        }
+        is_loaded
     }
 
     fn point(&self, at: usize, command: &CommandSpec, kind: PointKind, key: Option<&[u8]>, late_by: Duration) -> Point {

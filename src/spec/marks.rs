@@ -45,8 +45,8 @@ pub(crate) const CHANGES_USERS: Marks = 1 << 17;
 pub(crate) const MOVES_KEYS: Marks = 1 << 18;
 /// Allows the next call a slot that is being moved to the node: ASKING.
 pub(crate) const ASKS: Marks = 1 << 20;
-/// Loads scripts or libraries of functions.
-pub(crate) const LOADS_SCRIPTS: Marks = 1 << 21;
+/// Loads scripts or libraries of functions, or shows that they are loaded.
+pub(crate) const ENSURES_SCRIPTS: Marks = 1 << 21;
 /// Changes the process, and is answered by a node of a topology all the same, which stands for a process.
 pub(crate) const OF_NODE: Marks = 1 << 22;
 /// Exists at a sentinel. Subcommands inherit it.

@@ -27,6 +27,10 @@ impl App {
         let mut request = format!("*{}\r\n", words.len());
         words.iter().for_each(|word| request += &format!("${}\r\n{word}\r\n", word.len()));
         self.stream.get_mut().write_all(request.as_bytes())?;
+        self.reply()
+    }
+
+    fn reply(&mut self) -> Result<Option<String>> {
         let mut line = String::new();
         if self.stream.read_line(&mut line)? == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
@@ -38,6 +42,10 @@ impl App {
                 let mut text = vec![0; len.parse::<usize>().map_err(Error::other)? + 2];
                 self.stream.read_exact(&mut text)?;
                 Ok(Some(String::from_utf8_lossy(&text[..text.len() - 2]).into_owned()))
+            }
+            ("*", count) => {
+                let replies = (0..count.parse::<usize>().map_err(Error::other)?).map(|_| self.reply());
+                Ok(Some(replies.filter_map(Result::transpose).collect::<Result<Vec<_>>>()?.join(" ")))
             }
             ("-", error) => Err(Error::other(error.to_owned())),
             (_, text) => Ok(Some(text.to_owned())),
@@ -132,6 +140,24 @@ fn a_lock_that_was_lost_meanwhile_is_found_by_time_that_passes_and_keys_that_exp
     let found: Vec<_> = lines(&report).into_iter().filter(|line| expected.contains(line)).collect();
     assert_eq!(found, expected, "{report}");
     explore(ignores_lost_connections(true));
+}
+
+#[test]
+#[cfg(feature = "lua")]
+fn scripts_of_a_transaction_are_not_forgotten_once_they_were_looked_for() {
+    let digest = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"; // of `return 1`
+    let report = Explore::new().kinds(["noscript"]).report(|instance| {
+        let mut app = App::of(instance);
+        let script = &["EVALSHA", digest, "0"][..];
+        for request in [&["SCRIPT", "LOAD", "return 1"][..], script, script, &["SCRIPT", "EXISTS", digest]] {
+            app.call(request)?;
+        }
+        for request in [&["MULTI"][..], script, script, &["EXEC"]] {
+            app.call(request)?;
+        }
+        Ok::<_, Error>(())
+    });
+    assert_eq!((report.points, lines(&report)), (1, vec!["noscript: 2nd EVALSHA"]), "{report}");
 }
 
 #[test]

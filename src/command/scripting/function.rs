@@ -9,7 +9,7 @@ use crate::glob::Pattern;
 use crate::rdb::library;
 use crate::resp::Reply;
 use crate::script::{FLAG_NAMES, FunctionEntry, Functions, Library, Registered, Restore};
-use crate::spec::marks::{LOADS_SCRIPTS, RUNS_FUNCTION};
+use crate::spec::marks::{ENSURES_SCRIPTS, RUNS_FUNCTION};
 use crate::spec::{
     ALLOW_BUSY, DENY_OOM, EXCLUSIVE, Effect, Flags, Group, MAY_REPLICATE, NO_ENGINE, NO_SCRIPT, READ, WRITE, one_of,
     string, token,
@@ -64,7 +64,7 @@ const SUBCOMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output_order"])
         .docs("7.0.0", "O(N) where N is the number of functions", "Lists the libraries and their functions."),
     Command::new("LOAD", load, CHANGES_LIBRARIES | DENY_OOM, Group::Scripting)
-        .marks(LOADS_SCRIPTS)
+        .marks(ENSURES_SCRIPTS)
         .effect(Effect::Given)
         .args(&[token("replace", "REPLACE").optional(), string("function-code")])
         .tips(WRITES_ALL)

@@ -19,7 +19,7 @@ use crate::script::{
     ALLOW_CROSS_SLOT_KEYS, ALLOW_OOM, COMPATIBLE, CallBuffers, CallReply, CompileReason, Evaluation, Host, NO_CLUSTER,
     NO_WRITES, Script, ScriptCall, ScriptOutcome, UNDECLARED_KEYS, Vm,
 };
-use crate::spec::marks::{LOADS_SCRIPTS, ONLY_VALKEY, RUNS_DIGEST, RUNS_TEXT};
+use crate::spec::marks::{ENSURES_SCRIPTS, ONLY_VALKEY, RUNS_DIGEST, RUNS_TEXT};
 use crate::spec::{
     ACCESS, ALLOW_BUSY, Arg, CommandSpec, EXCLUSIVE, Flags, Group, MAY_REPLICATE, MOVABLE_KEYS, NO_MANDATORY_KEYS,
     NO_SCRIPT, READ, RO, RW, SKIP_MONITOR, STALE, UPDATE, WRITE, integer, key, one_of, string, token,
@@ -72,6 +72,7 @@ const SUBCOMMANDS: &[Command] = &[
         .args(&[one_of("mode", &[token("yes", "YES"), token("sync", "SYNC"), token("no", "NO")])])
         .docs("3.2.0", "O(1)", "Only NO is accepted, because the script debugger is not supported."),
     Command::new("EXISTS", exists, NO_SCRIPT, Group::Scripting)
+        .marks(ENSURES_SCRIPTS)
         .args(&[string("sha1").multiple()])
         .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"])
         .docs(
@@ -87,7 +88,7 @@ const SUBCOMMANDS: &[Command] = &[
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
         .docs("2.6.0", "O(1)", "Kills the running script."),
     Command::new("LOAD", load, NO_SCRIPT | STALE, Group::Scripting)
-        .marks(LOADS_SCRIPTS)
+        .marks(ENSURES_SCRIPTS)
         .args(&[string("script")])
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
         .docs(

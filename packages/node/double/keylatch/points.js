@@ -4,7 +4,7 @@
 
 const bytesOf = (text) => Buffer.from(text, 'latin1');
 const UNFAULTED = new Set(['hello', 'auth', 'reset', 'quit']); // which Redis answers while it loads
-const LOADERS = new Set(['script|load', 'function|load']);
+const LOADERS = new Set(['script|load', 'script|exists', 'function|load']);
 const SCRIPTS = new Set(['evalsha', 'evalsha_ro', 'fcall', 'fcall_ro']);
 const TRANSACTION_ENDS = new Set(['exec', 'discard']);
 const HANDSHAKE = /^(hello|auth|select|client(\|.*)?)$/; // what clients send when they connect
@@ -237,12 +237,11 @@ function isAt(kind, call, flags) {
   }
 }
 
-/** Whether the script of a call was loaded just before, or before the transaction whose first script it is. */
+/** Whether the script of a call was loaded just before, or before the call's transaction. */
 function isLoaded({ previous }) {
   if (LOADERS.has(previous?.command)) return true;
   let before = previous;
-  const isBetween = ({ command }) => command !== 'multi' && !SCRIPTS.has(command) && !TRANSACTION_ENDS.has(command);
-  while (before && isBetween(before)) before = before.previous;
+  while (before && before.command !== 'multi' && !TRANSACTION_ENDS.has(before.command)) before = before.previous;
   return before?.command === 'multi' && LOADERS.has(before.previous?.command);
 }
 

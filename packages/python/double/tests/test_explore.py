@@ -108,6 +108,12 @@ class TestPoints:
                     add(["n"], [2], client=steps)
                     assert steps.expire("n", 60).execute() == [1, 3, True]
                 add(["n"], [2])
+                double = client.register_script("return redis.call('SET', KEYS[1], redis.call('GET', KEYS[1]) * 2)")
+                with client.pipeline() as steps:  # one is there, the other is not
+                    add(["n"], [2], client=steps)
+                    double(["n"], client=steps)
+                    double(["n"], client=steps)
+                    assert steps.execute() == [7, "OK", "OK"]
 
         report = found(scenario, kinds=["noscript"])
         assert (report.points, report.ok) == (1, True)  # the 2nd EVALSHA, which redis-py sends again

@@ -30,7 +30,7 @@ EFFECTS = {
     "failover": "FAILOVER",
 }
 SCRIPTS = {"evalsha", "evalsha_ro", "fcall", "fcall_ro"}
-LOADERS = {"script|load", "function|load"}
+LOADERS = {"script|load", "script|exists", "function|load"}
 HANDSHAKES = {"hello", "auth", "select"}  # and all of `client|`
 UNFAULTED = {"hello", "auth", "reset", "quit"}  # which a server answers while it loads
 DATE_SCALES = {10: 1000, 13: 1, 16: 0.001}  # milliseconds in a unit of a Unix time with so many digits
@@ -91,7 +91,7 @@ class Recorded:
     unix_ms: int  # when it arrived
     index: int = 0  # its place among the calls of the group
     nth: int = 0  # which call of this command of the group it is, from 1
-    is_loaded: bool = False  # whether nothing of the group is between it, or its transaction, and a load of scripts
+    is_loaded: bool = False  # whether it, or its transaction, comes right after a load of scripts in its group
     is_behind_write: bool = False
     has_written: bool = False
 
@@ -312,18 +312,13 @@ class Baseline:
 
 
 def _mark_loaded(calls: Iterable[Recorded]) -> None:
-    """Finds the calls of a group, also as the first script of a transaction, that come right after a load."""
+    """Finds the calls of a group that come right after a load, or in a transaction that does."""
     is_loaded = is_in_transaction = False
     for call in calls:
         call.is_loaded = is_loaded
-        if call.command in LOADERS:
-            is_loaded = True
-        elif call.command == "multi":
-            is_in_transaction = True
-        elif not is_in_transaction or call.command in SCRIPTS or call.command in ("exec", "discard"):
-            is_loaded = False
-        if call.command in ("exec", "discard"):
-            is_in_transaction = False
+        if call.command in ("multi", "exec", "discard"):
+            is_in_transaction = call.command == "multi"
+        is_loaded = call.command in LOADERS or (is_loaded and is_in_transaction)
 
 
 def _without_handshakes(calls: Iterable[Recorded]) -> list[Recorded]:
