@@ -189,6 +189,12 @@ impl Config {
         self.profile.is_none_or(|profile| profile.has_setting(setting.name, setting.since))
     }
 
+    /// Returns whether the server answers as a version that has what appeared in these versions of Redis and of Valkey: without
+    /// a profile it has everything.
+    pub(crate) fn answers_since(&self, redis: &str, valkey: Option<&str>) -> bool {
+        self.profile.is_none_or(|profile| profile.has_since(redis, valkey))
+    }
+
     /// Returns the number of clients that are served at once.
     pub(crate) fn clients_max(&self) -> usize {
         let of_profile = self.profile.and_then(|profile| profile.limits.clients);

@@ -122,10 +122,17 @@ impl Profile {
             || self.only.is_some_and(|list| !is_listed(list))
     }
 
+    /// Returns whether the version has what appeared in these versions of Redis and of Valkey; in Valkey's own versions, only if
+    /// it appeared there as well.
+    pub(crate) fn has_since(&self, redis: &str, valkey: Option<&str>) -> bool {
+        self.engine.has(Since { redis, valkey, is_only_valkey: false })
+    }
+
     /// Returns whether CONFIG knows a setting of this name that Redis has since a version.
     pub(crate) fn has_setting(&self, name: &str, since: Option<&str>) -> bool {
-        let since = Since { redis: since.unwrap_or_default(), valkey: None, is_only_valkey: false };
-        name == SETTING || self.engine.has(since) && self.settings.is_none_or(|known| known.contains(&name))
+        name == SETTING
+            || self.has_since(since.unwrap_or_default(), None)
+                && self.settings.is_none_or(|known| known.contains(&name))
     }
 
     /// Returns whether INFO has a section with one of these names.

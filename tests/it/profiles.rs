@@ -216,6 +216,22 @@ fn arguments_newer_than_a_version_are_unknown_and_values_that_look_like_them_are
 }
 
 #[test]
+fn a_type_that_nobody_knows_is_refused_by_scan_since_redis_8_and_valkey_8() {
+    for (profile, is_refused) in [
+        ("redis-6.2", false),
+        ("redis-7.2", false),
+        ("redis-7.4", false),
+        ("valkey-7.2", false),
+        ("redis-8.0", true),
+        ("valkey-8.1", true),
+    ] {
+        let (_server, mut client) = under(profile);
+        let reply = if is_refused { "-ERR unknown type name 'nosuch'" } else { "*2 $1 0 *0" };
+        client.expect(&[("SET k v", "+OK"), ("SCAN 0 TYPE nosuch", reply), ("SCAN 0 TYPE String", "*2 $1 0 *1 $1 k")]);
+    }
+}
+
+#[test]
 fn servers_report_their_names_and_versions() {
     for (profile, server, version, redis) in [
         ("redis-6.2", "redis", "6.2.14", "6.2.14"),

@@ -19,7 +19,7 @@ pub(super) fn cluster_scan(call: &mut Call<'_>) -> Result<()> {
     own_node(call)?;
     let cursor = call.args.bytes()?;
     let mut only = None;
-    let options = Options::read(&mut call.args, |word, args| {
+    let options = Options::read(&mut call.args, call.config, |word, args| {
         if !is_word(word, "SLOT") || only.is_some() {
             return Err(Error::Syntax);
         }

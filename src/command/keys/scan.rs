@@ -11,6 +11,7 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 
 use crate::client::registry::Unblocked;
+use crate::config::Config;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command, Continuation, Env};
 use crate::error::{Error, Result};
@@ -85,7 +86,7 @@ fn keys(call: &mut Call<'_>) -> Result<()> {
 
 fn scan(call: &mut Call<'_>) -> Result<()> {
     let cursor = parse_cursor(call.args.bytes()?).ok_or(Error::InvalidCursor)?;
-    let options = Options::read(&mut call.args, |_, _| Err(Error::Syntax))?;
+    let options = Options::read(&mut call.args, call.config, |_, _| Err(Error::Syntax))?;
     call.run_incrementally(Walk::some_way(cursor, options))
 }
 
@@ -138,6 +139,7 @@ impl Options {
     /// counts.
     pub(crate) fn read<'a>(
         args: &mut Args<'a>,
+        config: &Config,
         mut other: impl FnMut(&'a [u8], &mut Args<'a>) -> Result<()>,
     ) -> Result<Self> {
         let mut options = Options { filter: Filter::default(), count: COUNT_DEFAULT };
@@ -145,7 +147,7 @@ impl Options {
             match word {
                 word if is_word(word, "COUNT") => options.count = read_count(args)?,
                 word if is_word(word, "MATCH") => options.filter.match_pattern(args.bytes()?),
-                word if is_word(word, "TYPE") => options.filter.kind = Some(read_type(args.bytes()?)?),
+                word if is_word(word, "TYPE") => options.filter.kinds = read_type(args.bytes()?, config)?,
                 word => other(word, args)?,
             }
         }
@@ -160,9 +162,15 @@ pub(crate) fn read_count(args: &mut Args<'_>) -> Result<usize> {
     }
 }
 
-fn read_type(word: &[u8]) -> Result<Type> {
+fn read_type(word: &[u8], config: &Config) -> Result<Kinds> {
     let found = Type::ALL.into_iter().find(|kind| is_word(word, kind.name()));
-    found.ok_or_else(|| Error::other(format!("unknown type name '{}'", String::from_utf8_lossy(until_nul(word)))))
+    match found {
+        Some(kind) => Ok(Kinds::Only(kind)),
+        None if config.answers_since("8.0.0", Some("8.0.0")) => {
+            Err(Error::other(format!("unknown type name '{}'", String::from_utf8_lossy(until_nul(word)))))
+        }
+        None => Ok(Kinds::None),
+    }
 }
 
 /// Parses a cursor as C's `strtoul` does, because Redis calls it, see [`parse_c_unsigned`]; but a blank before it is an
@@ -175,13 +183,23 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     }
 }
 
+/// The data types of the keys that are returned.
+#[derive(Clone, Copy, Default)]
+enum Kinds {
+    #[default]
+    All,
+    Only(Type),
+    /// None: there is no type of the name.
+    None,
+}
+
 /// The filter of the visited keys.
 #[derive(Default)]
 struct Filter {
     /// The pattern of the name; `None` matches every name.
     pattern: Option<Pattern<Box<[u8]>>>,
-    /// The data type.
-    kind: Option<Type>,
+    /// The data types.
+    kinds: Kinds,
     /// The slots of the keys; other keys do not count as visited.
     slots: Option<RangeInclusive<Slot>>,
 }
@@ -201,7 +219,11 @@ impl Filter {
     }
 
     fn is_kind(&self, entry: &Entry) -> bool {
-        self.kind.is_none_or(|kind| entry.kind() == kind)
+        match self.kinds {
+            Kinds::All => true,
+            Kinds::Only(kind) => entry.kind() == kind,
+            Kinds::None => false,
+        }
     }
 }
 
