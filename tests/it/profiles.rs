@@ -232,6 +232,28 @@ fn a_type_that_nobody_knows_is_refused_by_scan_since_redis_8_and_valkey_8() {
 }
 
 #[test]
+fn the_last_entry_of_a_stream_has_no_name_before_redis_7_4_and_valkey_8() {
+    let invalid = "-ERR Invalid stream ID specified as stream command argument";
+    for profile in ["redis-6.2", "redis-7.2", "valkey-7.2"] {
+        let (_server, mut client) = under(profile);
+        client.expect(&[
+            ("XADD s 1-1 f v", "$3 1-1"),
+            ("XGROUP CREATE s g 0", "+OK"),
+            ("XREAD STREAMS s +", invalid),
+            ("XREAD COUNT 1 STREAMS s none 0 +", invalid),
+            ("XREADGROUP GROUP g c STREAMS s +", invalid),
+            ("XREAD STREAMS s 0", "*1 *2 $1 s *1 *2 $3 1-1 *2 $1 f $1 v"),
+        ]);
+    }
+    for profile in ["redis-7.4", "valkey-8.1"] {
+        let (_server, mut client) = under(profile);
+        client.expect(&[("XADD s 1-1 f v", "$3 1-1"), ("XREAD STREAMS s +", "*1 *2 $1 s *1 *2 $3 1-1 *2 $1 f $1 v")]);
+        let reply = client.call("XREADGROUP GROUP g c STREAMS s +");
+        assert!(reply.starts_with("-NOGROUP"), "{reply}");
+    }
+}
+
+#[test]
 fn servers_report_their_names_and_versions() {
     for (profile, server, version, redis) in [
         ("redis-6.2", "redis", "6.2.14", "6.2.14"),

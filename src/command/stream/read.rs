@@ -316,6 +316,9 @@ fn read_sources<'a>(call: &mut Call<'a>, options: &Options<'_>) -> Result<Source
 /// Returns the start of reading for an ID in the request.
 fn start_of(word: &[u8], stream: Option<&BigStream>, is_group: bool) -> Result<From> {
     match word {
+        if word == b"+" && !call.config.answers_since("7.4.0", Some("8.0.0")) {
+            return Err(Error::InvalidStreamId);
+        }
         b"$" | b"+" if is_group => {
             let symbol = char::from(word[0]);
             Err(Error::other(format!(
