@@ -254,6 +254,26 @@ fn the_last_entry_of_a_stream_has_no_name_before_redis_7_4_and_valkey_8() {
 }
 
 #[test]
+fn a_stream_without_an_id_is_refused_in_the_words_of_the_version() {
+    let first = ["XREAD list", "XREAD list"];
+    let named = ["'xread' list", "'xreadgroup' list"];
+    for (profile, lists, ids) in [
+        ("redis-6.2", first, ["ID or '$'", "ID or '$'"]),
+        ("redis-7.2", named, ["ID or '$'", "ID or '>'"]),
+        ("valkey-9.0", named, ["ID or '$'", "ID or '>'"]),
+        ("redis-7.4", named, ["ID or '$'", "ID or '>'"]),
+        ("redis-8.0", named, ["ID, '+', or '$'", "ID or '>'"]),
+    ] {
+        let (_server, mut client) = under(profile);
+        for (at, call) in ["XREAD STREAMS a b 0", "XREADGROUP GROUP g c STREAMS a b >"].into_iter().enumerate() {
+            let (list, id) = (lists[at], ids[at]);
+            let error = format!("-ERR Unbalanced {list} of streams: for each stream key an {id} must be specified.");
+            assert_eq!(client.call(call), error, "{profile}");
+        }
+    }
+}
+
+#[test]
 fn servers_report_their_names_and_versions() {
     for (profile, server, version, redis) in [
         ("redis-6.2", "redis", "6.2.14", "6.2.14"),

@@ -275,16 +275,24 @@ fn read_options<'a>(call: &mut Call<'a>, is_group: bool) -> Result<Options<'a>> 
         return Err(Error::other("MAXCOUNT must be greater than or equal to COUNT"));
     }
     if call.args.left() % 2 == 1 {
-        let symbols = if is_group { "ID or '>'" } else { "ID, '+', or '$'" };
-        let name = call.name();
-        return Err(Error::other(format!(
-            "Unbalanced '{name}' list of streams: for each stream key an {symbols} must be specified."
-        )));
+        return Err(unbalanced(call, is_group));
     }
     if is_group && options.group.is_none() {
         return Err(Error::other("Missing GROUP option for XREADGROUP"));
     }
     Ok(options)
+}
+
+/// Returns the error of a list of streams without an ID for each, in the words of the version.
+fn unbalanced(call: &Call<'_>, is_group: bool) -> Error {
+    let is_since = |redis, valkey| call.config.answers_since(redis, valkey);
+    let symbols = match is_group {
+        true if is_since("7.2.0", None) => "ID or '>'",
+        false if is_since("8.0.0", None) => "ID, '+', or '$'",
+        _ => "ID or '$'",
+    };
+    let list = if is_since("7.2.0", None) { format!("'{}' list", call.name()) } else { "XREAD list".to_owned() };
+    Error::other(format!("Unbalanced {list} of streams: for each stream key an {symbols} must be specified."))
 }
 
 /// Reads keys and IDs, and checks that the groups exist.
@@ -308,6 +316,9 @@ fn read_sources<'a>(call: &mut Call<'a>, options: &Options<'_>) -> Result<Source
         {
             return Err(no_group(key.bytes, group, " in XREADGROUP with GROUP option"));
         }
+        if word == b"+" && !call.config.answers_since("7.4.0", Some("8.0.0")) {
+            return Err(Error::InvalidStreamId);
+        }
         sources.push((key, start_of(word, stream, options.group.is_some())?));
     }
     Ok(sources)
@@ -316,9 +327,6 @@ fn read_sources<'a>(call: &mut Call<'a>, options: &Options<'_>) -> Result<Source
 /// Returns the start of reading for an ID in the request.
 fn start_of(word: &[u8], stream: Option<&BigStream>, is_group: bool) -> Result<From> {
     match word {
-        if word == b"+" && !call.config.answers_since("7.4.0", Some("8.0.0")) {
-            return Err(Error::InvalidStreamId);
-        }
         b"$" | b"+" if is_group => {
             let symbol = char::from(word[0]);
             Err(Error::other(format!(
