@@ -117,7 +117,7 @@ fn options_of<'w>(args: &[Arg], words: &[&'w [u8]]) -> Vec<&'w [u8]> {
         if zone > 0 {
             at = read_zone(&args[..zone], words, at, &mut found);
             args = &args[zone..];
-        } else if let Some(width) = words.get(at).and_then(|word| width(first, word)) {
+        } else if let Some(width) = width_at(first, words, at) {
             if may_repeat(first) {
                 at = read_zone(&args[..1], words, at, &mut found);
             } else {
@@ -173,6 +173,13 @@ fn read_zone<'w>(options: &[Arg], words: &[&'w [u8]], mut at: usize, found: &mut
             }
             // Positional values with a keyword behind them, such as BITPOS's: any of these words may be the keyword.
             None if has_bare_values => {
+/// Returns the number of words of a required argument that begins with a keyword at a position; `None` if it does not. Where a
+/// bare value may stand as well, a keyword without its value is that: `CLIENT KILL MAXAGE` names an address.
+fn width_at(arg: &Arg, words: &[&[u8]], at: usize) -> Option<usize> {
+    let width = width(arg, words.get(at)?)?;
+    (begins_with_token(arg) || at + width <= words.len()).then_some(width)
+}
+
                 found.push(*word);
                 at += 1;
             }
@@ -284,3 +291,4 @@ mod tests {
         assert!(options("k").is_empty());
     }
 }
+        assert_eq!(options(&["MAXAGE"]), 0);

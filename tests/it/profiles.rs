@@ -274,6 +274,21 @@ fn a_stream_without_an_id_is_refused_in_the_words_of_the_version() {
 }
 
 #[test]
+fn a_single_word_of_client_kill_is_an_address() {
+    let server = in_test_mode();
+    for profile in ["", "redis-6.2", "redis-7.2", "redis-8.4"] {
+        let mut client = server.client();
+        assert_eq!(client.call_args(&["CONFIG", "SET", "profile", profile]), "+OK");
+        for word in ["MAXAGE", "ID", "TYPE", "LADDR", "1.2.3.4:5"] {
+            assert_eq!(client.call(&format!("CLIENT KILL {word}")), "-ERR No such client", "{profile}: {word}");
+        }
+    }
+    under("redis-7.2")
+        .1
+        .expect(&[("CLIENT KILL MAXAGE 3", "-ERR syntax error"), ("CLIENT KILL ID 3 MAXAGE", "-ERR syntax error")]);
+}
+
+#[test]
 fn servers_report_their_names_and_versions() {
     for (profile, server, version, redis) in [
         ("redis-6.2", "redis", "6.2.14", "6.2.14"),
