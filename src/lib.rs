@@ -192,7 +192,7 @@ pub use time::clock::Clock;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::acl::User;
+    pub use crate::acl::{RuleSettings, User};
     pub use crate::client::info::Peer;
     pub use crate::client::session::Client;
     pub use crate::command::{FAMILIES, table};

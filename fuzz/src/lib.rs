@@ -14,11 +14,11 @@ mod scripts;
 use std::io::{self, Read};
 
 use bytes::BytesMut;
-use keylatch::internals::User;
 use keylatch::internals::append_only as log;
 use keylatch::internals::config;
 use keylatch::internals::resp::{Batch, RequestDecoder, RequestLimits};
 use keylatch::internals::table;
+use keylatch::internals::{RuleSettings, User};
 use keylatch::internals::{packed, payload, rdb};
 
 pub use clients::dispatcher;
@@ -193,7 +193,7 @@ pub fn acl(data: &[u8]) {
     let mut user = User::new(table(), b"alice", false);
     for rule in data.split(|&byte| byte == b' ' || byte == b'\n') {
         let before = user.line();
-        if user.apply(rule, false).is_err() {
+        if user.apply(rule, RuleSettings::default()).is_err() {
             assert_eq!(user.line(), before, "a refused rule has changed the user");
         }
     }
@@ -212,7 +212,7 @@ fn read_again(user: &User) -> Option<User> {
     let mut again = User::new(table(), b"alice", false);
     // A selector is one rule of several words.
     let text = words.get(2..).unwrap_or_default().join(&b' ');
-    again.apply_all(&rules(&text), false).ok()?;
+    again.apply_all(&rules(&text), RuleSettings::default()).ok()?;
     Some(again)
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::acl::rules::{RuleError, has_blanks, same_word};
 use crate::memory::heap::{allocation_len, list_len};
+use crate::profile::Profile;
 use crate::resp::Request;
 use crate::spec::known;
 use crate::spec::registry::CATEGORIES;
@@ -79,9 +80,12 @@ impl AllowedCommands {
     }
 
     /// Applies the part of a rule after `+` or `-`: a command, a category, or a command with a subcommand or first
-    /// argument.
-    pub(super) fn apply(&mut self, what: &[u8], is_allowed: bool) -> Result<(), RuleError> {
+    /// argument; under a profile only what its version has.
+    pub(super) fn apply(&mut self, what: &[u8], is_allowed: bool, profile: Option<&Profile>) -> Result<(), RuleError> {
         let what = until_nul(what);
+        if profile.is_some_and(|profile| self.table.is_newer(what, profile)) {
+            return Err(RuleError::Unknown);
+        }
         if let Some(category) = what.strip_prefix(b"@") {
             let known = CATEGORIES.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(category));
             self.set_category(known.ok_or(RuleError::Unknown)?, is_allowed);
@@ -228,7 +232,7 @@ mod tests {
         match rule {
             b"+@all" => *commands = AllowedCommands::all(commands.table),
             b"-@all" => *commands = AllowedCommands::none(commands.table),
-            _ => return commands.apply(&rule[1..], rule[0] == b'+'),
+            _ => return commands.apply(&rule[1..], rule[0] == b'+', None),
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::acl::rules::{RuleError, has_blanks, merge_selectors};
+use crate::acl::rules::{RuleError, RuleSettings, has_blanks, merge_selectors};
 use crate::acl::user::User;
 use crate::spec::CommandTable;
 
@@ -16,7 +16,7 @@ pub(super) fn read_users(
     commands: &'static CommandTable,
     text: &[u8],
     name: &[u8],
-    all_channels: bool,
+    by: RuleSettings,
 ) -> Result<Vec<User>, Vec<u8>> {
     let (mut users, mut complaints) = (Vec::<User>::new(), Vec::new());
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
@@ -25,7 +25,7 @@ pub(super) fn read_users(
             continue;
         }
         let mut reader = LineReader { commands, file: name, number, complaints: &mut complaints };
-        if let Some(user) = reader.read(line, &users, all_channels) {
+        if let Some(user) = reader.read(line, &users, by) {
             users.push(user);
         }
     }
@@ -46,7 +46,7 @@ struct LineReader<'a> {
 }
 
 impl LineReader<'_> {
-    fn read(&mut self, line: &[u8], earlier: &[User], all_channels: bool) -> Option<User> {
+    fn read(&mut self, line: &[u8], earlier: &[User], by: RuleSettings) -> Option<User> {
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let [b"user", name, rules @ ..] = &words[..] else {
             self.complain(&[b" should start with user keyword followed by the username. "]);
@@ -62,20 +62,20 @@ impl LineReader<'_> {
             self.complaints.extend_from_slice(&[b"WARNING: Duplicate user '", *name, place.as_bytes()].concat());
             return None;
         }
-        let mut user = User::new(self.commands, name, all_channels);
-        self.apply(&mut user, rules, all_channels);
+        let mut user = User::new(self.commands, name, by.all_channels);
+        self.apply(&mut user, rules, by);
         Some(user)
     }
 
     /// Applies all rules; of the invalid ones it reports every one with an unknown command, and otherwise the first.
-    fn apply(&mut self, user: &mut User, rules: &[&[u8]], all_channels: bool) {
+    fn apply(&mut self, user: &mut User, rules: &[&[u8]], by: RuleSettings) {
         let Ok(rules) = merge_selectors(rules) else {
             return self.complain(&[b": Unmatched parenthesis in selector definition."]);
         };
         let mut is_first = true;
         for rule in rules {
             let rule = trim(&rule, b"\t\r\n");
-            match user.apply(rule, all_channels) {
+            match user.apply(rule, by) {
                 Ok(()) => {}
                 Err(error @ RuleError::Unknown) => {
                     let reason = format!("': {error}. ");

@@ -27,6 +27,7 @@ use tracing::warn;
 
 pub(crate) use access::Access;
 pub(crate) use log::{AclLog, Context, DenialEntry, DenialReason};
+pub use rules::RuleSettings;
 pub(crate) use rules::{RuleError, has_blanks};
 pub use user::User;
 pub(crate) use user::{DEFAULT, ShownSelector, to_hex};
@@ -73,8 +74,8 @@ pub struct UserSettings<'a> {
     pub declared: &'a [DeclaredUser],
     /// The ACL file.
     pub file: Option<UserFile>,
-    /// True if new users may use every channel.
-    pub all_channels: bool,
+    /// The settings by which their rules are read.
+    pub rules: RuleSettings,
 }
 
 /// A user declared in a configuration file or on the command line.
@@ -102,7 +103,7 @@ impl DeclaredUser {
         let rules = rules::merge_selectors(rules).map_err(|at| (RuleError::Unknown, at))?;
         let mut trial = User::new(commands, name, all_channels);
         for (at, rule) in rules.iter().enumerate() {
-            match trial.apply(rule, all_channels) {
+            match trial.apply(rule, RuleSettings { all_channels, profile: None }) {
                 Ok(()) | Err(RuleError::Unknown) => {}
                 Err(error) => return Err((error, at)),
             }
@@ -139,17 +140,17 @@ impl Acl {
                 .into());
         }
         for declared in setup.declared {
-            acl.declare(declared, setup.all_channels)?;
+            acl.declare(declared, setup.rules)?;
         }
         if let Some(file) = &setup.file {
-            acl.load(file, setup.all_channels).map_err(|errors| {
+            acl.load(file, setup.rules).map_err(|errors| {
                 format!("Aborting Redis startup because of ACL errors: {}", String::from_utf8_lossy(&errors))
             })?;
         }
         Ok(acl)
     }
 
-    fn declare(&self, declared: &DeclaredUser, all_channels: bool) -> Result<(), String> {
+    fn declare(&self, declared: &DeclaredUser, by: RuleSettings) -> Result<(), String> {
         if has_blanks(&declared.name) {
             return Err("Spaces not allowed in ACL usernames".into());
         }
@@ -158,13 +159,13 @@ impl Acl {
             Some(user) => {
                 let mut user = User::clone(&user);
                 // "reset" is always a valid rule.
-                let _ = user.apply(b"reset", all_channels);
+                let _ = user.apply(b"reset", by);
                 user
             }
-            None => User::new(self.commands, &declared.name, all_channels),
+            None => User::new(self.commands, &declared.name, by.all_channels),
         };
         for rule in &declared.rules {
-            user.apply(rule, all_channels).map_err(|error| {
+            user.apply(rule, by).map_err(|error| {
                 let rule = String::from_utf8_lossy(rule);
                 format!("Error loading ACL rule '{rule}' for the user named '{shown}': {error}")
             })?;
@@ -219,13 +220,13 @@ impl Acl {
     ///
     /// # Errors
     /// The first invalid rule, in Redis' words; nothing has changed then.
-    pub fn set_user(&self, name: &[u8], rules: &[impl AsRef<[u8]>], all_channels: bool) -> Result<(), Vec<u8>> {
+    pub fn set_user(&self, name: &[u8], rules: &[impl AsRef<[u8]>], by: RuleSettings) -> Result<(), Vec<u8>> {
         self.change(|users| {
             let mut user = match users.get(name) {
                 Some(user) => User::clone(&user),
-                None => User::new(self.commands, name, all_channels),
+                None => User::new(self.commands, name, by.all_channels),
             };
-            user.apply_all(rules, all_channels)?;
+            user.apply_all(rules, by)?;
             users.insert(user);
             Ok(())
         })
@@ -253,12 +254,12 @@ impl Acl {
     ///
     /// # Errors
     /// All errors of the file; nothing has changed then.
-    pub fn load(&self, UserFile { path, name }: &UserFile, all_channels: bool) -> Result<LoadedUsers, Vec<u8>> {
+    pub fn load(&self, UserFile { path, name }: &UserFile, by: RuleSettings) -> Result<LoadedUsers, Vec<u8>> {
         let text = read_file(path).map_err(|cause| {
             let cause = system_text(&cause);
             [b"Error loading ACLs, opening file '", &name[..], b"': ", cause.as_bytes()].concat()
         })?;
-        let mut read = file::read_users(self.commands, &text, name, all_channels)?;
+        let mut read = file::read_users(self.commands, &text, name, by)?;
         if !read.iter().any(|user| *user.name == *DEFAULT) {
             read.push(User::all_powerful(self.commands));
         }

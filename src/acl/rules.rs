@@ -2,7 +2,17 @@
 
 use std::fmt;
 
+use crate::profile::Profile;
 use crate::text::until_nul;
+
+/// The settings by which rules are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RuleSettings {
+    /// True if new users may use every channel.
+    pub all_channels: bool,
+    /// The profile: rules name no commands that its version lacks.
+    pub(crate) profile: Option<&'static Profile>,
+}
 
 /// The cause of an invalid rule; `Display` gives Redis' text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! A selector: allowed commands, with the keys and channels they may use. A user has a root selector and may have more.
 
 use crate::acl::commands::AllowedCommands;
-use crate::acl::rules::{RuleError, has_blanks};
+use crate::acl::rules::{RuleError, RuleSettings, has_blanks};
 use crate::error::Denial;
 use crate::glob::Pattern;
 use crate::memory::heap::{allocation_len, list_len};
+use crate::profile::Profile;
 use crate::resp::Request;
 use crate::spec::{ACCESS, CommandSpec, CommandTable, DELETE, INSERT, KeyFlags, UPDATE};
 use crate::text::{split_words, until_nul};
@@ -71,11 +72,11 @@ impl Selector {
     }
 
     /// Parses the text of a selector between parentheses.
-    pub(super) fn read(table: &'static CommandTable, text: &[u8], all_channels: bool) -> Result<Self, RuleError> {
-        let mut selector = Selector::new(table, all_channels);
+    pub(super) fn read(table: &'static CommandTable, text: &[u8], by: RuleSettings) -> Result<Self, RuleError> {
+        let mut selector = Selector::new(table, by.all_channels);
         // As in Redis, a text with unbalanced quotes counts as empty.
         for rule in split_words(text).unwrap_or_default() {
-            selector.apply(&rule)?;
+            selector.apply(&rule, by.profile)?;
         }
         Ok(selector)
     }
@@ -107,7 +108,7 @@ impl Selector {
     }
 
     /// Applies a rule about commands, keys or channels.
-    pub(super) fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+    pub(super) fn apply(&mut self, rule: &[u8], profile: Option<&Profile>) -> Result<(), RuleError> {
         match until_nul(rule).to_ascii_lowercase().as_slice() {
             b"allkeys" | b"~*" => self.keys = Keys::All,
             b"resetkeys" => self.keys = Keys::Matching(Vec::new()),
@@ -115,17 +116,17 @@ impl Selector {
             b"resetchannels" => self.channels = Channels::Matching(Vec::new()),
             b"allcommands" | b"+@all" => self.commands = AllowedCommands::all(self.table()),
             b"nocommands" | b"-@all" => self.commands = AllowedCommands::none(self.table()),
-            _ => return self.apply_sign(rule),
+            _ => return self.apply_sign(rule, profile),
         }
         Ok(())
     }
 
     /// Applies a rule whose kind is given by its first byte.
-    fn apply_sign(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+    fn apply_sign(&mut self, rule: &[u8], profile: Option<&Profile>) -> Result<(), RuleError> {
         match rule {
             [b'~' | b'%', ..] => self.add_keys(rule),
             [b'&', pattern @ ..] => self.add_channels(pattern),
-            [sign @ (b'+' | b'-'), what @ ..] => self.commands.apply(what, *sign == b'+'),
+            [sign @ (b'+' | b'-'), what @ ..] => self.commands.apply(what, *sign == b'+', profile),
             _ => Err(RuleError::Syntax),
         }
     }

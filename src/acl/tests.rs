@@ -73,7 +73,7 @@ fn user_of<R: AsRef<[u8]>>(rules: &[R], all_channels: bool) -> User {
     let mut user = User::new(commands(), b"alice", all_channels);
     for rule in rules {
         // An invalid rule leaves the user unchanged.
-        let _ = user.apply(rule.as_ref(), all_channels);
+        let _ = user.apply(rule.as_ref(), RuleSettings { all_channels, profile: None });
     }
     user
 }
@@ -82,7 +82,7 @@ proptest! {
     #[test]
     fn a_described_user_is_the_same_when_read_again(rules in rules(), all_channels: bool, later: bool) {
         let user = user_of(&rules, all_channels);
-        let read = read_users(commands(), &user.line(), b"users.acl", later).expect("a description consists of rules");
+        let read = read_users(commands(), &user.line(), b"users.acl", RuleSettings { all_channels: later, profile: None }).expect("a description consists of rules");
         prop_assert_eq!(read.len(), 1);
         prop_assert_eq!(read[0].line().escape_ascii().to_string(), user.line().escape_ascii().to_string());
     }
@@ -91,10 +91,10 @@ proptest! {
     fn a_refused_rule_changes_nothing(rules in rules(), last in proptest::sample::select(RULES)) {
         let mut user = user_of(&rules, false);
         let before = user.line();
-        if user.apply_all(&[last, "+nosuch"], false).is_err() {
+        if user.apply_all(&[last, "+nosuch"], RuleSettings::default()).is_err() {
             prop_assert_eq!(&user.line(), &before);
         }
-        if user.apply(last.as_bytes(), false).is_err() {
+        if user.apply(last.as_bytes(), RuleSettings::default()).is_err() {
             prop_assert_eq!(&user.line(), &before);
         }
     }
@@ -104,10 +104,10 @@ proptest! {
         let user = user_of(&words, true);
         prop_assert!(user.line().starts_with(b"user alice "));
         let mut other = User::new(commands(), b"bob", false);
-        let _ = other.apply_all(&words, false);
+        let _ = other.apply_all(&words, RuleSettings::default());
         let _ = DeclaredUser::read(commands(), &words, false);
-        let _ = read_users(commands(), &words.join(&b'\n'), b"users.acl", false);
-        let _ = read_users(commands(), &words.join(&b"\nuser x "[..]), b"users.acl", false);
+        let _ = read_users(commands(), &words.join(&b'\n'), b"users.acl", RuleSettings::default());
+        let _ = read_users(commands(), &words.join(&b"\nuser x "[..]), b"users.acl", RuleSettings::default());
     }
 }
 
@@ -118,9 +118,9 @@ fn the_default_user_may_do_everything_until_a_rule_says_otherwise() {
     assert_eq!(user.line(), b"user default on nopass sanitize-payload ~* &* +@all");
     user.require(Some(b"secret"));
     assert!(user.is_unlimited() && !user.accepts_any_password() && user.admits(b"secret") && !user.admits(b"Secret"));
-    user.apply(b"-get", false).expect("a rule");
+    user.apply(b"-get", RuleSettings::default()).expect("a rule");
     assert!(!user.is_unlimited());
-    user.apply(b"+get", false).expect("a rule");
+    user.apply(b"+get", RuleSettings::default()).expect("a rule");
     assert!(user.is_unlimited());
 }
 
@@ -133,7 +133,7 @@ fn a_file_is_refused_for_all_that_is_wrong_with_it() {
                      found on line 5. 'f:6: username 'a\tb' contains invalid characters. f:7 should start with user \
                      keyword followed by the username. f:8: Unmatched parenthesis in selector definition.WARNING: ACL \
                      errors detected, no change to the previously active ACL rules was performed";
-    let refused = read_users(commands(), text, b"f", false).expect_err("a bad file");
+    let refused = read_users(commands(), text, b"f", RuleSettings::default()).expect_err("a bad file");
     assert_eq!(String::from_utf8_lossy(&refused), complaint);
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
-use crate::acl::rules::{RuleError, merge_selectors};
+use crate::acl::rules::{RuleError, RuleSettings, merge_selectors};
 use crate::acl::selector::Selector;
 use crate::error::Denial;
 use crate::memory::heap::{COUNTED_LEN, allocation_len, list_len};
@@ -64,7 +64,7 @@ impl User {
         (user.is_enabled, user.needs_no_password) = (true, true);
         for rule in [&b"+@all"[..], b"~*"] {
             // These are valid rules.
-            let _ = user.root.apply(rule);
+            let _ = user.root.apply(rule, None);
         }
         user
     }
@@ -111,7 +111,7 @@ impl User {
     ///
     /// # Errors
     /// The reason, in Redis' words.
-    pub fn apply_all(&mut self, words: &[impl AsRef<[u8]>], all_channels: bool) -> Result<(), Vec<u8>> {
+    pub fn apply_all(&mut self, words: &[impl AsRef<[u8]>], by: RuleSettings) -> Result<(), Vec<u8>> {
         let quoting =
             |start: &str, word: &[u8], end: &str| [start.as_bytes(), until_nul(word), end.as_bytes()].concat();
         let rules = merge_selectors(words)
@@ -119,7 +119,7 @@ impl User {
         let mut changed = self.clone();
         for rule in rules {
             changed
-                .apply(&rule, all_channels)
+                .apply(&rule, by)
                 .map_err(|error| quoting("Error in ACL SETUSER modifier '", &rule, &format!("': {error}")))?;
         }
         *self = changed;
@@ -130,7 +130,7 @@ impl User {
     ///
     /// # Errors
     /// The reason; the user is unchanged then.
-    pub fn apply(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
+    pub fn apply(&mut self, rule: &[u8], by: RuleSettings) -> Result<(), RuleError> {
         match until_nul(rule).to_ascii_lowercase().as_slice() {
             _ if rule.is_empty() => {}
             b"on" => self.is_enabled = true,
@@ -141,23 +141,23 @@ impl User {
             b"resetpass" => self.set_passwords(false),
             b"clearselectors" => self.selectors.clear(),
             b"reset" => {
-                let empty = User::new(self.root.table(), b"", all_channels);
+                let empty = User::new(self.root.table(), b"", by.all_channels);
                 *self = User { name: self.name.clone(), ..empty };
             }
-            _ => return self.apply_sign(rule, all_channels),
+            _ => return self.apply_sign(rule, by),
         }
         Ok(())
     }
 
     /// Applies a rule whose kind is given by its first byte.
-    fn apply_sign(&mut self, rule: &[u8], all_channels: bool) -> Result<(), RuleError> {
+    fn apply_sign(&mut self, rule: &[u8], by: RuleSettings) -> Result<(), RuleError> {
         match rule {
             [b'>', password @ ..] => self.add_password(hash(password)),
             [b'#', digits @ ..] => self.add_password(read_hash(digits)?),
             [b'<', password @ ..] => return self.remove_password(&hash(password)),
             [b'!', digits @ ..] => return self.remove_password(&read_hash(digits)?),
-            [b'(', inside @ .., b')'] => self.selectors.push(Selector::read(self.root.table(), inside, all_channels)?),
-            _ => return self.root.apply(rule),
+            [b'(', inside @ .., b')'] => self.selectors.push(Selector::read(self.root.table(), inside, by)?),
+            _ => return self.root.apply(rule, by.profile),
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ pub use settings::{ChangeTime, Config, Setting};
 pub(crate) use warnings::{refusal, start_warnings};
 pub(crate) use words::SettingOrigin;
 
-use crate::acl::{UserFile, UserSettings};
+use crate::acl::{RuleSettings, UserFile, UserSettings};
 use crate::glob::Pattern;
 use crate::profile::Identity;
 use crate::store::{PackedLimit, StreamLimit};
@@ -251,6 +251,11 @@ impl Config {
         self.acl_pubsub_default == ChannelDefault::All
     }
 
+    /// Returns the settings by which rules about users are read.
+    pub(crate) fn rule_settings(&self) -> RuleSettings {
+        RuleSettings { all_channels: self.all_channels(), profile: self.profile }
+    }
+
     /// Returns the ACL file (`aclfile`), if there is one.
     pub fn user_file(&self) -> Option<UserFile> {
         let name = self.aclfile.clone()?;
@@ -263,7 +268,7 @@ impl Config {
             requirepass: self.requirepass.as_deref(),
             declared: &self.directives.users,
             file: self.user_file(),
-            all_channels: self.all_channels(),
+            rules: self.rule_settings(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use crate::acl::Access;
+use crate::acl::{Access, RuleSettings};
 use crate::client::registry::Blocked;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
@@ -95,9 +95,9 @@ impl TopologyAccess {
         let secret = [b">", &password[..]].concat();
         let rules: [&[u8]; 6] = [b"resetpass", b"on", &secret, b"allkeys", b"allchannels", b"allcommands"];
         // These rules are valid.
-        let _ = node.acl.set_user(user.as_deref().unwrap_or(b"default"), &rules, true);
+        let _ = node.acl.set_user(user.as_deref().unwrap_or(b"default"), &rules, RuleSettings::default());
         if user.as_deref().is_some_and(|user| user != b"default") {
-            let _ = node.acl.set_user(b"default", &["off"], true);
+            let _ = node.acl.set_user(b"default", &["off"], RuleSettings::default());
         }
     }
 }

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::acl::{Access, Acl};
+use crate::acl::{Access, Acl, RuleSettings};
 use crate::client::engine::Engine;
 use crate::client::info::ClientInfo;
 use crate::client::outbox::{Delivery, PushRule};
@@ -504,7 +504,11 @@ impl Namespace {
     pub(crate) fn admit_user(&self, name: &[u8], password: &[u8]) -> Option<Access> {
         if self.acl.user(name).is_none() {
             // These rules are valid.
-            let _ = self.acl.set_user(name, &["on", "nopass", "allkeys", "allchannels", "allcommands"], true);
+            let _ = self.acl.set_user(
+                name,
+                &["on", "nopass", "allkeys", "allchannels", "allcommands"],
+                RuleSettings::default(),
+            );
         }
         let mut access = Access::new(&self.acl);
         access.log_in(&self.acl, name, password).then_some(access)

@@ -3,8 +3,8 @@
 use crate::profile::{Profile, Since};
 use crate::resp::{Request, parse_int};
 use crate::spec::marks::ONLY_VALKEY;
-use crate::spec::registry::least_args;
-use crate::spec::{Arg, ArgKind, CommandSpec, Group};
+use crate::spec::registry::{CATEGORIES, least_args};
+use crate::spec::{Arg, ArgKind, CommandSpec, CommandTable, Group};
 
 impl CommandSpec {
     /// Returns the command as a profile has it; `None` if it has it not.
@@ -27,15 +27,22 @@ impl CommandSpec {
     /// Returns whether a profile's version has the command and its service does not refuse it. What controls tests exists
     /// everywhere, locks of keylatch nowhere else.
     fn exists_under(&self, profile: &Profile) -> bool {
-        let command = self.command;
-        let is_of_profile = match command.group {
-            Group::Test => return true,
+        self.command.group == Group::Test || self.is_of_version(profile) && !profile.refuses(&self.name)
+    }
+
+    /// Returns whether a profile's version has the command, whatever its service refuses; of a container, one of its subcommands.
+    fn is_of_version(&self, profile: &Profile) -> bool {
+        if self.is_container {
+            let mut inside = self.subcommands.iter().filter(|command| command.command.name != "HELP");
+            return inside.any(|command| command.is_of_version(profile));
+        }
+        match self.command.group {
+            Group::Test => true,
             Group::Lock => false,
             Group::VectorSet => profile.engine.has(self.since()),
             group if group.is_of_module() => profile.modules.contains(&group.name()),
             _ => profile.engine.has(self.since()),
-        };
-        is_of_profile && !profile.refuses(&self.name)
+        }
     }
 
     fn since(&self) -> Since<'static> {
@@ -60,6 +67,29 @@ impl CommandSpec {
         let words: Vec<&[u8]> = request.skip(self.name_args.min(request.len())).args().collect();
         let mut options = options_of(full.args, &words).into_iter();
         options.find(|word| removed.iter().any(|token| is_same(word, token)))
+    }
+}
+
+impl CommandTable {
+    /// Returns whether a profile's version lacks what a rule about users names: a category as `@name`, a command, or a command with
+    /// a subcommand. Versions before 7.0 take any word behind the bar.
+    pub(crate) fn is_newer(&self, what: &[u8], profile: &Profile) -> bool {
+        if let Some(name) = what.strip_prefix(b"@") {
+            let category = CATEGORIES.iter().position(|known| is_same(name, known));
+            return category.is_some_and(|category| !self.has_category(category, profile));
+        }
+        let bar = what.iter().position(|byte| *byte == b'|').unwrap_or(what.len());
+        let Some(command) = self.find(&what[..bar]) else {
+            let module = what.iter().position(|byte| *byte == b'.').map(|dot| &what[..dot]);
+            return module.is_some_and(|module| !profile.modules.iter().any(|known| is_same(module, known)));
+        };
+        let inside = what.get(bar + 1..).filter(|_| profile.has_since("7.0.0", None));
+        let subcommand = inside.and_then(|word| command.subcommand(word));
+        !command.is_of_version(profile) || subcommand.is_some_and(|command| !command.is_of_version(profile))
+    }
+
+    fn has_category(&self, category: usize, profile: &Profile) -> bool {
+        self.every().any(|command| command.is_in(category) && command.is_of_version(profile))
     }
 }
 
@@ -143,6 +173,13 @@ fn options_of<'w>(args: &[Arg], words: &[&'w [u8]]) -> Vec<&'w [u8]> {
     found
 }
 
+/// Returns the number of words of a required argument that begins with a keyword at a position; `None` if it does not. Where a
+/// bare value may stand as well, a keyword without its value is that: `CLIENT KILL MAXAGE` names an address.
+fn width_at(arg: &Arg, words: &[&[u8]], at: usize) -> Option<usize> {
+    let width = width(arg, words.get(at)?)?;
+    (begins_with_token(arg) || at + width <= words.len()).then_some(width)
+}
+
 /// Returns the number of the next arguments whose order is free: options, also with one in front that is required and begins
 /// with a keyword, such as GROUP of XREADGROUP.
 fn zone_of(args: &[Arg]) -> usize {
@@ -173,13 +210,6 @@ fn read_zone<'w>(options: &[Arg], words: &[&'w [u8]], mut at: usize, found: &mut
             }
             // Positional values with a keyword behind them, such as BITPOS's: any of these words may be the keyword.
             None if has_bare_values => {
-/// Returns the number of words of a required argument that begins with a keyword at a position; `None` if it does not. Where a
-/// bare value may stand as well, a keyword without its value is that: `CLIENT KILL MAXAGE` names an address.
-fn width_at(arg: &Arg, words: &[&[u8]], at: usize) -> Option<usize> {
-    let width = width(arg, words.get(at)?)?;
-    (begins_with_token(arg) || at + width <= words.len()).then_some(width)
-}
-
                 found.push(*word);
                 at += 1;
             }
@@ -281,6 +311,7 @@ mod tests {
             (options(&["USER", "maxage"]), options(&["USER", "a", "MAXAGE", "3"]), options(&["a:1"])),
             (1, 2, 0)
         );
+        assert_eq!(options(&["MAXAGE"]), 0);
     }
 
     #[test]
@@ -291,4 +322,3 @@ mod tests {
         assert!(options("k").is_empty());
     }
 }
-        assert_eq!(options(&["MAXAGE"]), 0);

@@ -33,7 +33,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("observe", &["client", "config", "memory", "random", "resp", "spec", "store", "text", "time"]),
     ("client", &["acl", "config", "error", "memory", "persist", "resp", "runtime", "spec", "store", "test_mode", "time", "topology"]),
     ("config", &["acl", "error", "glob", "spec", "store", "text", "profile"]),
-    ("acl", &["error", "glob", "memory", "resp", "spec", "text"]),
+    ("acl", &["error", "glob", "memory", "resp", "spec", "text", "profile"]),
     ("test_mode", &["error", "glob", "persist", "random", "resp", "spec", "store", "time"]),
     ("persist", &["memory", "random", "rdb", "resp", "runtime", "store", "text", "time", "types"]),
     ("types", &["json", "memory", "probabilistic", "rdb", "resp", "store", "text", "time", "vectors"]),

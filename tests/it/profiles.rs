@@ -274,6 +274,82 @@ fn a_stream_without_an_id_is_refused_in_the_words_of_the_version() {
 }
 
 #[test]
+fn rules_about_users_name_no_newer_commands() {
+    let server = in_test_mode();
+    let mut client = server.client();
+    client.expect(&[("CONFIG SET profile redis-7.2", "+OK")]);
+    let newer = [
+        "+msetex",
+        "-msetex",
+        "+HEXPIRE",
+        "+hget +hgetex",
+        "(+msetex)",
+        "(~* +get +msetex)",
+        "+commandlog",
+        "+commandlog|get",
+        "+cluster|slot-stats",
+        "-cluster|slot-stats",
+        "+msetex|k",
+        #[cfg(feature = "vectors")]
+        "+vadd",
+        "+json.get",
+        "+lock.acquire",
+        "+@lock",
+        #[cfg(feature = "json")]
+        "+@json",
+        #[cfg(feature = "probabilistic")]
+        "-@bloom",
+    ];
+    for rules in newer {
+        let rule = if rules.starts_with('(') { rules } else { rules.rsplit(' ').next().expect("a rule") };
+        let error = format!("-ERR Error in ACL SETUSER modifier '{rule}': Unknown command or category name in ACL");
+        assert_eq!(client.call(&format!("ACL SETUSER u {rules}")), error);
+    }
+    // A first argument may be any word.
+    for rules in [
+        "+bitop|diff",
+        "+client|no-touch",
+        "+client|setinfo -client|setinfo",
+        "+@all -@dangerous",
+        "+test.calls",
+        "+config",
+    ] {
+        assert_eq!(client.call(&format!("ACL SETUSER u {rules}")), "+OK");
+    }
+    leave(&mut client);
+    for rules in newer {
+        assert_eq!(client.call(&format!("ACL SETUSER u {rules}")), "+OK", "{rules}");
+    }
+    under("redis-8.4").1.expect(&[("ACL SETUSER u +msetex +json.get", "+OK")]);
+    under("redis-6.2").1.expect(&[("ACL SETUSER u +client|no-touch", "+OK")]);
+    let unknown = "-ERR Error in ACL SETUSER modifier '+delifeq': Unknown command or category name in ACL";
+    under("valkey-8.1").1.expect(&[("ACL SETUSER u +set", "+OK"), ("ACL SETUSER u +delifeq", unknown)]);
+}
+
+#[test]
+fn declared_users_and_those_of_a_file_name_no_newer_commands() {
+    let start = |settings: &str| keylatch::Server::builder().settings(settings).start_blocking().map(drop);
+    let error = |settings: &str| start(settings).expect_err("refused").to_string();
+    let user = "user u on +get +msetex";
+    assert_eq!(
+        error(&format!("{user}\nprofile redis-7.2")),
+        "Error loading ACL rule '+msetex' for the user named 'u': Unknown command or category name in ACL"
+    );
+    start(&format!("{user}\nprofile redis-8.4")).expect("it has the command");
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("users.acl");
+    std::fs::write(&file, user).expect("writable");
+    let settings = format!("aclfile {}", file.display());
+    let refused = error(&format!("profile redis-7.2\n{settings}"));
+    assert!(refused.contains(":1: Error in applying operation '+msetex': Unknown command or category"), "{refused}");
+    let server = keylatch::Server::builder().settings(&settings).start_blocking().expect("without a profile");
+    let mut client = Client::connect(server.addr());
+    client.expect(&[("ACL LOAD", "+OK"), ("CONFIG SET profile redis-7.2", "+OK")]);
+    let refused = client.call("ACL LOAD");
+    assert!(refused.contains("'+msetex': Unknown command or category name in ACL"), "{refused}");
+}
+
+#[test]
 fn a_single_word_of_client_kill_is_an_address() {
     let server = in_test_mode();
     for profile in ["", "redis-6.2", "redis-7.2", "redis-8.4"] {

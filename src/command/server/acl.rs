@@ -93,7 +93,7 @@ fn set_user(call: &mut Call<'_>) -> Result<()> {
     broadcast_changed_keys(call);
     let before = call.namespace.acl.user(name);
     let rules: Vec<_> = call.args.request().args().skip(3).collect();
-    call.namespace.acl.set_user(name, &rules, call.config.all_channels()).map_err(Error::AclRefused)?;
+    call.namespace.acl.set_user(name, &rules, call.config.rule_settings()).map_err(Error::AclRefused)?;
     call.namespace.count_users();
     call.caller.follow_users(&call.namespace.acl);
     disconnect_subscribers(call, &before.into_iter().zip(call.namespace.acl.user(name)).collect::<Vec<_>>());
@@ -208,7 +208,7 @@ fn load(call: &mut Call<'_>) -> Result<()> {
     let config = call.namespace.settings.current();
     let file = config.user_file().ok_or(Error::NoAclFile)?;
     broadcast_changed_keys(call);
-    let loaded = call.namespace.acl.load(&file, config.all_channels()).map_err(Error::AclRefused)?;
+    let loaded = call.namespace.acl.load(&file, config.rule_settings()).map_err(Error::AclRefused)?;
     call.namespace.count_users();
     disconnect(call, &loaded.gone);
     disconnect_subscribers(call, &loaded.kept);
