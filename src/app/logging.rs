@@ -83,7 +83,7 @@ impl LogHandle {
 /// Returns true if a line of JSON on standard output reports that the server is ready, and the log goes to standard
 /// error.
 pub(crate) fn is_ready_told(config: &Config) -> bool {
-    takes_free_port(config) || config.exit_on_stdin_close
+    takes_free_port(config) || config.exit_on_stdin_close || config.test_tls
 }
 
 /// Writer of the subscriber, which queues each line as a whole.

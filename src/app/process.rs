@@ -64,8 +64,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. With `port 0`, or with
-/// `exit-on-stdin-close`, prints the port as a line of JSON once the server is ready. Must be called before the process
+/// Serves until SHUTDOWN, SIGTERM or SIGINT, with `daemonize` in the background. With `port 0`,
+/// `exit-on-stdin-close` or `test-tls`, prints the port as a line of JSON once the server is ready. Must be called before the process
 /// has a second thread.
 pub(crate) fn run(mut config: Config, config_file: Option<PathBuf>, console: Console) -> ExitCode {
     if !config.daemonize || config.supervised.detected().is_some() {

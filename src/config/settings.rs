@@ -378,8 +378,8 @@ supported! {
         /// Answers as this service or version does, with what it refuses: docs/PROFILES.md lists them. Empty for none.
         "profile" !hidden %own profile: Option<&'static Profile> = "", Kind::Choice(profile::WORDS), Runtime, Supported;
         /// Makes an authority and a certificate, and accepts TLS connections beside the others, without certificates of
-        /// clients: on a free port if `tls-port` names none. The line of JSON that says when the server is ready has the port
-        /// (`tls_port`) and the authority, as a file (`tls_ca_file`) and as text (`tls_ca`). Needs test mode.
+        /// clients: on a free port if `tls-port` names none. A line of JSON on standard output says when the server is ready,
+        /// with the port (`tls_port`) and the authority, as a file (`tls_ca_file`) and as text (`tls_ca`). Needs test mode.
         "test-tls" !hidden test_tls: bool = "no", Kind::Switch, Start, Supported;
         /// The ports of the nodes that TEST.CLUSTER and TEST.SENTINEL make, as `7000-7099`; without it any free ones.
         "topology-ports" !hidden topology_ports: Option<RangeInclusive<u16>> = "", Kind::PortRange, Start, Supported;

@@ -139,11 +139,16 @@ mod process {
     }
 
     impl Program {
+        /// Starts the program, which ends with its standard input.
         fn start(args: &[&str]) -> Self {
             let temporary = tempfile::tempdir().expect("a directory");
             let mut command = Command::new(binary());
-            command.args(["--test-mode", "--test-tls", "--bind", "127.0.0.1", "--exit-on-stdin-close"]).args(args);
-            command.env_remove("KEYLATCH_REQUIRE_REDIS").env("TMPDIR", temporary.path());
+            command.arg("--exit-on-stdin-close").args(args).env("TMPDIR", temporary.path());
+            Program::run(command, temporary)
+        }
+
+        fn run(mut command: Command, temporary: tempfile::TempDir) -> Self {
+            command.args(["--test-mode", "--test-tls", "--bind", "127.0.0.1"]).env_remove("KEYLATCH_REQUIRE_REDIS");
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
             let mut child = command.spawn().expect("the binary starts");
             let mut line = String::new();
@@ -212,6 +217,23 @@ mod process {
             program.file().with_extension("s").to_str().expect("text"),
         ]);
         assert_eq!(beside.value("port"), beside.value("tls_port"), "there is no other TCP port");
+    }
+
+    #[test]
+    fn the_line_of_json_comes_with_any_port_and_with_a_unix_socket() {
+        let port = ReservedPort::on([127, 0, 0, 1]);
+        let (fixed, temporary) = (port.port().to_string(), tempfile::tempdir().expect("a directory"));
+        let mut command = Command::new(binary());
+        command.args(["--port", &fixed]).env("TMPDIR", temporary.path());
+        let program = Program::run(command, temporary);
+        assert_eq!((program.value("ready"), program.value("port")), ("true".to_owned(), fixed));
+        connect(&program.value("tls_ca"), "localhost", program.addr("tls_port")).expect(&[("PING", "+PONG")]);
+        let temporary = tempfile::tempdir().expect("a directory");
+        let mut command = Command::new(binary());
+        command.args(["--port", "0", "--unixsocket"]).arg(temporary.path().join("s")).env("TMPDIR", temporary.path());
+        let program = Program::run(command, temporary);
+        assert!(program.file().is_file(), "{}", program.line);
+        connect(&program.value("tls_ca"), "localhost", program.addr("tls_port")).expect(&[("PING", "+PONG")]);
     }
 
     #[test]
