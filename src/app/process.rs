@@ -21,7 +21,7 @@ use crate::app::daemon;
 use crate::app::daemon::ForkedProcess;
 use crate::app::logging::{LogHandle, is_ready_told};
 use crate::app::oom_score::OomAdjustment;
-use crate::app::ready::{self, AuthorityFile};
+use crate::app::ready::{self, AuthorityFile, temporary_folder};
 use crate::config::{Config, SetError, Settings, ShutdownOptions, Supervisor, start_warnings};
 use crate::net::listener::{ListenError, has_plain_port};
 use crate::net::server::Server;
@@ -123,6 +123,7 @@ fn restart_allocator_threads() {
 
 /// Serves in this process, calls `ready` once, and logs a failure.
 fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Option<&str>)) -> Result<(), Failure> {
+    let temporary = temporary_folder();
     std::env::set_current_dir(&config.dir).map_err(|cause| {
         let (dir, reason) = (config.dir.display(), system_text(&cause));
         io::Error::new(cause.kind(), format!("Can't change to the directory '{dir}': {reason}"))
@@ -134,7 +135,7 @@ fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Optio
         io::Error::new(cause.kind(), format!("\n*** FATAL CONFIG FILE ERROR (keylatch {version}) ***\n{reason}"))
     })?;
     let is_known = config.logfile.is_none();
-    let served = serve_with_log(config, file, log.clone(), ready).map_err(|cause| {
+    let served = serve_with_log(config, (file, temporary), log.clone(), ready).map_err(|cause| {
         match cause.get_ref().and_then(|cause| cause.downcast_ref::<ListenError>()) {
             // The message that test suites look for.
             Some(ListenError { port: Some(port), .. }) => {
@@ -151,7 +152,7 @@ fn serve_process(config: Config, file: Option<PathBuf>, ready: impl FnOnce(Optio
 
 fn serve_with_log(
     mut config: Config,
-    config_file: Option<PathBuf>,
+    paths: (Option<PathBuf>, PathBuf),
     log: LogHandle,
     ready: impl FnOnce(Option<&str>),
 ) -> io::Result<()> {
@@ -169,7 +170,7 @@ fn serve_with_log(
     }
     refuse_modules(&config)?;
     config.maxclients = files_for_clients(config.maxclients);
-    let served = serve(config, config_file, log, ready);
+    let served = serve(config, paths, log, ready);
     if served.is_ok() {
         info!("keylatch is now ready to exit, bye bye...");
     }
@@ -247,7 +248,7 @@ fn follow_settings(settings: &Settings, log: LogHandle, oom: OomAdjustment) {
 
 fn serve(
     config: Config,
-    config_file: Option<PathBuf>,
+    (config_file, temporary): (Option<PathBuf>, PathBuf),
     log: LogHandle,
     ready: impl FnOnce(Option<&str>),
 ) -> io::Result<()> {
@@ -284,7 +285,7 @@ fn serve(
         // Written once the ports are bound: a start that fails touches no file of the server that runs.
         let _pid_file = pid_file.and_then(write_pid_file);
         let _port_file = port_file.map(|path| write_port_file(path, server.addr().port())).transpose()?;
-        let authority_file = AuthorityFile::of(&server)?;
+        let authority_file = AuthorityFile::of(&server, &temporary)?;
         let ports = [(has_plain_port, "tcp"), (has_tls_port, "tls")];
         for (_, kind) in ports.iter().filter(|(is_open, _)| *is_open) {
             info!("Ready to accept connections {kind}");

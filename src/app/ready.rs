@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{PathBuf, absolute};
+use std::path::{Path, PathBuf, absolute};
 use std::process;
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ pub(super) struct AuthorityFile {
 }
 
 impl AuthorityFile {
-    /// Writes the file, if the server has made such an authority.
+    /// Writes the file into the directory for temporary files, if the server has made such an authority.
     ///
     /// # Errors
-    /// If the directory for temporary files is not writable.
-    pub(super) fn of(server: &Server) -> io::Result<Option<Self>> {
+    /// If that is not writable.
+    pub(super) fn of(server: &Server, temporary: &Path) -> io::Result<Option<Self>> {
         let Some(made) = certificate(server) else { return Ok(None) };
         let number = getrandom::u64().map_err(|cause| io::Error::other(cause.to_string()))?;
-        let folder = absolute(std::env::temp_dir())?.join(format!("keylatch-{number:016x}"));
+        let folder = temporary.join(format!("keylatch-{number:016x}"));
         let path = folder.join("ca.crt");
         let failed = |cause: io::Error| {
             let reason = format!("Can't write the authority {}: {}", path.display(), system_text(&cause));
@@ -49,6 +49,14 @@ impl Drop for AuthorityFile {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder); // somebody may have removed it
     }
+}
+
+/// Returns the directory for temporary files: an empty TMPDIR is none, and a relative one is made absolute, because the working
+/// directory changes with `dir`.
+pub(super) fn temporary_folder() -> PathBuf {
+    let named = std::env::temp_dir();
+    let folder = if named.as_os_str().is_empty() { "/tmp".into() } else { named };
+    absolute(&folder).unwrap_or(folder)
 }
 
 fn certificate(server: &Server) -> Option<Arc<TestCertificate>> {

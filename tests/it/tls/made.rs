@@ -237,6 +237,25 @@ mod process {
     }
 
     #[test]
+    fn a_directory_for_temporary_files_may_be_relative_or_empty() {
+        let (temporary, data) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let inside = temporary.path().join("inside");
+        std::fs::create_dir(&inside).expect("writable");
+        let mut command = Command::new(binary());
+        command.args(["--port", "0", "--dir"]).arg(data.path()).current_dir(temporary.path()).env("TMPDIR", "inside");
+        let program = Program::run(command, temporary);
+        let inside = inside.canonicalize().expect("it is there");
+        assert!(program.file().starts_with(&inside) && program.file().is_file(), "{}", program.line);
+        let mut command = Command::new(binary());
+        command.args(["--port", "0", "--exit-on-stdin-close"]).env("TMPDIR", "");
+        let mut program = Program::run(command, tempfile::tempdir().expect("a directory"));
+        let file = program.file();
+        assert!(file.starts_with("/tmp") && file.is_file(), "{}", program.line);
+        drop(program.child.stdin.take());
+        assert!(wait_for_exit(&mut program.child).success() && !file.exists());
+    }
+
+    #[test]
     fn openssl_takes_the_chain_as_strictly_as_it_can() {
         if Command::new("openssl").arg("version").output().is_err() {
             return skipped::without("openssl");
