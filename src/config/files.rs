@@ -73,6 +73,18 @@ impl Config {
         self.named.contains(setting)
     }
 
+    /// Takes the port for TLS that the system has chosen for a server with `test-tls`.
+    pub(crate) fn choose_tls_port(&mut self, port: u16) {
+        self.tls_port = port;
+        self.named.remove("tls-port");
+    }
+
+    /// Returns whether a setting has the value that `test-tls` has given it, and nobody else.
+    pub(super) fn has_from_test_tls(&self, setting: &str) -> bool {
+        let is_affected = ["tls-port", "tls-auth-clients"].contains(&setting);
+        is_affected && self.test_certificate.is_some() && !self.has_named(setting)
+    }
+
     /// Fails if the settings of a private instance ask for files.
     pub(super) fn refuse_files(&self) -> Result<(), String> {
         if self.appendonly || !self.save_points.is_empty() {

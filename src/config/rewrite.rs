@@ -79,8 +79,11 @@ fn quote_words(line: &[u8]) -> Vec<u8> {
     words.collect::<Vec<_>>().join(&b' ')
 }
 
-/// Returns true if a setting's value is expressed by omitting the line.
+/// Returns true if a setting's value is expressed by omitting the line, or is none of the user's.
 fn is_silent(setting: &Setting, config: &Config) -> bool {
+    if config.has_from_test_tls(setting.name) {
+        return true;
+    }
     let value = setting.get(config);
     match setting.kind {
         Kind::Addresses => value == setting.default.as_bytes(),

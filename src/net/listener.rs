@@ -112,7 +112,9 @@ impl ListeningPort {
         }
         tls::certify(config)?;
         let opened = ListeningPort::with_tls(config, config.tls_port)?;
-        config.tls_port = opened.addr().map_or(config.tls_port, |addr| addr.port());
+        if let Some(addr) = opened.addr().filter(|_| config.tls_port == 0) {
+            config.choose_tls_port(addr.port());
+        }
         Ok(opened)
     }
 

@@ -256,6 +256,42 @@ mod process {
     }
 
     #[test]
+    fn a_rewritten_file_has_only_what_the_file_or_a_change_says() {
+        let start = |text: &str| {
+            let temporary = tempfile::tempdir().expect("a directory");
+            let file = temporary.path().join("keylatch.conf");
+            std::fs::write(&file, text).expect("writable");
+            let mut command = Command::new(binary());
+            command.arg(&file).args(["--port", "0", "--enable-debug-command", "yes"]).env("TMPDIR", temporary.path());
+            let program = Program::run(command, temporary);
+            let mut client = Client::connect(program.addr("port"));
+            let rewrite = move |client: &mut Client| {
+                assert_eq!(client.call("CONFIG REWRITE"), "+OK");
+                let text = std::fs::read_to_string(&file).expect("text");
+                let lines = text.lines().filter(|line| line.starts_with("tls-"));
+                lines.map(str::to_owned).collect::<Vec<_>>()
+            };
+            let lines = rewrite(&mut client);
+            (program, client, rewrite, lines)
+        };
+        let (_program, mut client, rewrite, lines) = start("timeout 7\n");
+        assert!(lines.is_empty(), "{lines:?}");
+        client.expect(&[("DEBUG CONFIG-REWRITE-FORCE-ALL", "+OK")]);
+        assert!(
+            rewrite(&mut client).iter().all(|line| !line.starts_with("tls-port") && !line.starts_with("tls-auth-"))
+        );
+        let reserved = ReservedPort::on([127, 0, 0, 1]);
+        let port = format!("tls-port {}", reserved.port());
+        client.expect(&[(&format!("CONFIG SET {port} tls-auth-clients no"), "+OK")]);
+        let lines = rewrite(&mut client);
+        assert!(lines.contains(&port) && lines.contains(&"tls-auth-clients no".to_owned()), "{lines:?}");
+        let reserved = ReservedPort::on([127, 0, 0, 1]);
+        let given = [format!("tls-port {}", reserved.port()), "tls-auth-clients no".to_owned()];
+        assert_eq!(start(&given.join("\n")).3, given);
+        assert!(start("tls-port 0").3.is_empty());
+    }
+
+    #[test]
     fn openssl_takes_the_chain_as_strictly_as_it_can() {
         if Command::new("openssl").arg("version").output().is_err() {
             return skipped::without("openssl");
