@@ -2,7 +2,6 @@
 //!
 //! Nothing here knows a command, and of the protocol only the line that rejects a connection.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
@@ -21,7 +20,6 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use crate::client::info::{ClientInfo, Peer};
-use crate::client::outbox::ENDS;
 use crate::client::session::Client;
 use crate::config::{Config, SetError};
 use crate::dispatch::Handlers;
@@ -319,7 +317,7 @@ impl ServerShared {
     }
 
     /// Spawns a connection on the next worker, from a future that yields the stream and, if the limit allows, the
-    /// client. The client is not answered before a time of silence is over, or it is told to close.
+    /// client. The client is not answered before a time of silence is over.
     fn spawn<S>(
         &self,
         (namespace, silence): (&Arc<Namespace>, Duration),
@@ -335,12 +333,12 @@ impl ServerShared {
             let (stream, info) = arrival.await;
             match (stream, info) {
                 (Ok(stream), Some(info)) => {
-                    if !silence.is_zero() {
-                        let is_ending = poll_fn(|cx| info.outbox.poll(cx, ENDS));
-                        _ = tokio::time::timeout(silence, is_ending).await;
-                    }
                     let client = Client::new(info, &server.acl);
-                    return Some(Connection::new(stream, server, client, pool));
+                    let mut connection = Connection::new(stream, server, client, pool);
+                    if !silence.is_zero() {
+                        connection.stay_silent(silence).await;
+                    }
+                    return Some(connection);
                 }
                 (Ok(stream), None) => say_and_close(stream, Error::MaxClients).await,
                 (Err(error), info) => {

@@ -59,6 +59,38 @@ fn a_connection_that_is_not_answered_ends_like_all_others() {
 }
 
 #[test]
+fn a_connection_that_is_not_answered_ends_when_its_client_leaves() {
+    let (server, mut control) = start();
+    control.expect(&[("TEST.FAULT ADD CONNECT DELAY 86400000", ":1")]);
+    let (idle, mut sending, mut half) = (server.client(), server.client(), server.client());
+    sending.send(b"INCR k\r\n");
+    half.send(b"INCR k\r\nINC");
+    wait_until(|| control.info("connected_clients") == "4");
+    half.shut_write();
+    wait_until(|| control.info("connected_clients") == "3");
+    assert_eq!(half.read_to_end(), b"");
+    drop((idle, sending));
+    wait_until(|| control.info("connected_clients") == "1");
+    control.expect(&[("GET k", "$-1")]);
+}
+
+#[test]
+fn requests_that_were_sent_before_are_answered_after_the_delay() {
+    let (server, mut control) = start();
+    control.expect(&[("TEST.FAULT ADD CONNECT DELAY 100", ":1")]);
+    let (mut first, mut late) = (server.client(), server.client());
+    first.send(b"INCR a\r\nINCR a\r\nINC");
+    wait_until(|| control.info("connected_clients") == "3");
+    first.send(b"R a\r\n");
+    assert_eq!([first.reply(), first.reply(), first.reply()], [":1", ":2", ":3"]);
+    first.expect(&[("GET a", "$1 3")]);
+    late.expect(&[("GET a", "$1 3")]);
+    let value = "x".repeat(300_000);
+    let mut large = server.client();
+    assert_eq!(large.call_args(&["ECHO", &value]), format!("$300000 {value}"));
+}
+
+#[test]
 fn a_server_stops_while_it_leaves_a_connection_without_answer() {
     let (server, mut control) = start();
     control.expect(&[("TEST.FAULT ADD CONNECT DELAY 86400000", ":1")]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tracing::debug;
 
-use crate::client::outbox::{EVICTED, OVERFLOW, PUSHED};
+use crate::client::outbox::{END, EVICTED, OVERFLOW, PUSHED};
 use crate::dispatch::Continuation;
 use crate::dispatch::interrupted::log_interrupted;
 use crate::dispatch::serve::serve_remaining_keys;
@@ -23,6 +23,16 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Leaves the client without an answer for a time. Its requests are read, and executed by [`Connection::run`]; if it
+    /// disconnects before, they are not.
+    pub(in crate::net) async fn stay_silent(&mut self, time: Duration) {
+        match self.meanwhile(tokio::time::sleep(time)).await {
+            // What was read is executed as that of a client that was throttled.
+            Ok(true) => self.is_throttled = true,
+            Ok(false) | Err(_) => self.client.caller.info.outbox.signal(END),
+        }
+    }
+
     /// Serves the client until it disconnects, or until a panic in one of its calls. Its registrations are removed when
     /// the connection is dropped.
     pub async fn run(&mut self) {

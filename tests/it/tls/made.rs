@@ -8,7 +8,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::{Client, ReservedPort};
+use crate::harness::{Client, ReservedPort, wait_until};
 use crate::tls::{TlsClient, keep_silent, ports_of};
 
 /// Connects to a server, whose certificate has to be for a name and of this authority.
@@ -102,6 +102,32 @@ fn private_instances_and_the_nodes_of_topologies_are_reached_by_the_same_authori
     let sentinels = ports_of(&mine.call("TEST.SENTINEL CREATE s REPLICAS 0 SENTINELS 1 QUORUM 1 TLS"));
     connect(&authority, "127.0.0.1", sentinels[1]).expect(&[("PING", "+PONG")]);
     assert_eq!(Client::connect(server.addr()).call("GET k"), "$-1");
+}
+
+#[test]
+fn a_connection_that_is_not_answered_ends_when_its_client_leaves() {
+    let (server, addr, authority) = start("");
+    let mut control = Client::connect(server.addr());
+    control.expect(&[("TEST.FAULT ADD CONNECT DELAY 86400000 COUNT 3", ":1")]);
+    let mut silent = [(); 3].map(|()| connect(&authority, "localhost", addr));
+    for client in &mut silent {
+        let StreamOwned { conn, sock } = client.stream_mut();
+        conn.complete_io(sock).expect("a handshake");
+    }
+    wait_until(|| control.info("connected_clients") == "4");
+    let [cut, mut closing, mut sending] = silent;
+    drop(cut);
+    let StreamOwned { conn, sock } = closing.stream_mut();
+    conn.send_close_notify();
+    conn.write_tls(sock).expect("the server reads");
+    wait_until(|| control.info("connected_clients") == "2");
+    sending.send(b"INCR k\r\n");
+    drop(sending);
+    wait_until(|| control.info("connected_clients") == "1");
+    control.expect(&[("GET k", "$-1"), ("TEST.FAULT ADD CONNECT DELAY 100", ":2")]);
+    let mut late = connect(&authority, "localhost", addr);
+    late.send(b"INCR k\r\nINCR k\r\n");
+    assert_eq!([late.reply(), late.reply()], [":1", ":2"]);
 }
 
 #[test]
