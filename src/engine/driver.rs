@@ -96,6 +96,10 @@ impl Engine for Handle {
         self.tell_client(ClientInput::Settle(done));
     }
 
+    fn confirm(&self, done: oneshot::Sender<()>) {
+        self.tell_client(ClientInput::Confirm(done));
+    }
+
     fn follow_clock(&self) {
         self.tell(DriverInput::ClockMoved);
     }

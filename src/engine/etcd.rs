@@ -38,6 +38,7 @@ impl Cluster {
     /// Creates the client of a cluster, without connecting to it.
     pub(super) fn new(urls: &[String], access: MemberAccess, stats: Arc<EngineStats>) -> Self {
         let endpoints = urls.iter().map(|url| Endpoint { url: url.clone(), client: Mutex::default() }).collect();
+        stats.cluster.lock().members = urls.len();
         let cluster = Cluster { endpoints, access, present: AtomicUsize::new(0), stats };
         cluster.show_present();
         cluster
@@ -152,9 +153,14 @@ impl Cluster {
     /// Requests the version and the cluster state of the present endpoint; returns the version.
     pub(super) async fn look(&self) -> Result<String, ClusterFailure> {
         let status = self.ask(|client| async move { client.status().await }).await?;
+        // Without an answer, as where etcd does not allow the question, the last known number stands.
+        let listed = self.ask(|client| async move { client.member_list().await }).await;
         let mut known = self.stats.cluster.lock();
         known.version = status.version;
         (known.leader, known.size) = (status.leader, status.db_size);
+        if let Ok(listed) = listed {
+            known.members = listed.members.iter().filter(|member| !member.is_learner).count();
+        }
         Ok(known.version.clone())
     }
 }

@@ -125,6 +125,7 @@ pub(super) const METRICS: &[Metric] = &[
     counter("expired_while_held_total", "keylatch_lock_expired", "Locks that expired before they were released"),
     gauge("engine_revision", "keylatch_engine_revision", "Revision of etcd up to which the server has everything"),
     gauge("engine_revisions_behind", "keylatch_engine_revisions_behind", "Revisions of etcd that the server has heard of and does not have yet"),
+    gauge("engine_members", "keylatch_engine_members", "Members of etcd that vote"),
     gauge("engine_size", "keylatch_engine_size_bytes", "Size of etcd's database"),
     counter("engine_calls", "keylatch_engine_calls", "Calls that the engine has executed, those of blocked clients each time"),
     counter("engine_transactions", "keylatch_engine_transactions", "Transactions sent to etcd"),

@@ -47,6 +47,15 @@ pub(crate) struct ClusterState {
     pub(crate) leader: u64,
     /// Size of the endpoint's database, in bytes.
     pub(crate) size: i64,
+    /// Number of members that vote; at first, that of the endpoints in the settings.
+    pub(crate) members: usize,
+}
+
+impl ClusterState {
+    /// Returns how many members have what the cluster has confirmed, at least, besides one.
+    pub(crate) fn copies(&self) -> usize {
+        self.members / 2
+    }
 }
 
 /// Histograms whose unit is the microsecond, so that they reach up to 1000 seconds.

@@ -18,19 +18,20 @@ use crate::store::{HeldLock, Key, View};
 /// The time limit for replicas without BLOCK, in milliseconds.
 const PATIENCE_MS: u64 = 1000;
 
-/// Parses the number of replicas.
+/// Parses the number of replicas that have to be waited for: none where a majority of a cluster has every lock.
 ///
 /// # Errors
-/// The call must not wait; the server's engine is etcd; or the server is a replica, whose writes are its own alone.
+/// The call must not wait; the cluster has too few members; or the server is a replica, whose writes are its own alone.
 pub(super) fn read_replicas(call: &mut Call<'_>) -> Result<usize> {
     let replicas = usize::try_from(call.args.int()?).map_err(|_| Error::NotPositive)?;
+    if call.namespace.engine().is_some() {
+        let members = call.namespace.observed.engine.cluster.lock().members;
+        let refusal =
+            || Error::other(format!("REPLICAS must be below {members}, the number of members of the etcd cluster"));
+        return if replicas < members { Ok(0) } else { Err(refusal()) };
+    }
     if replicas > 0 && call.is_nested() {
         return Err(Error::other("REPLICAS makes LOCK.ACQUIRE wait, which is not possible in MULTI and in scripts"));
-    }
-    if replicas > 0 && call.namespace.engine().is_some() {
-        return Err(Error::other(
-            "REPLICAS is not possible with engine etcd, whose locks are on a majority of its members",
-        ));
     }
     if replicas > 0 && call.namespace.role.is_replica() {
         return Err(Error::other("REPLICAS cannot be used with replica instances"));

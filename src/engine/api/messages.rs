@@ -287,6 +287,23 @@ pub(crate) struct StatusResponse {
     pub(crate) leader: u64,
 }
 
+/// Request for the members of the cluster.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MemberListRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MemberListResponse {
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) members: Vec<ListedMember>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ListedMember {
+    /// True for a member that has no vote.
+    #[prost(bool, tag = "5")]
+    pub(crate) is_learner: bool,
+}
+
 /// Request for the token of a user.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AuthenticateRequest {

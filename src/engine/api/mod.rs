@@ -20,8 +20,9 @@ use tonic_prost::ProstCodec;
 
 use messages::{
     AuthenticateRequest, AuthenticateResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
-    LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, RangeRequest, RangeResponse, StatusRequest,
-    StatusResponse, TxnRequest, TxnResponse, WatchProgressRequest, WatchRequest, WatchResponse, WatchUnion,
+    LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, MemberListRequest, MemberListResponse,
+    RangeRequest, RangeResponse, StatusRequest, StatusResponse, TxnRequest, TxnResponse, WatchProgressRequest,
+    WatchRequest, WatchResponse, WatchUnion,
 };
 
 /// Interval of keep-alive pings on a connection with a watch, and time limit of their answers. etcd closes a connection
@@ -142,6 +143,11 @@ impl MemberClient {
     /// Requests the state of a member.
     pub(crate) async fn status(&self) -> Result<StatusResponse, CallError> {
         self.unary("/etcdserverpb.Maintenance/Status", StatusRequest {}).await
+    }
+
+    /// Requests the list of members.
+    pub(crate) async fn member_list(&self) -> Result<MemberListResponse, CallError> {
+        self.unary("/etcdserverpb.Cluster/MemberList", MemberListRequest {}).await
     }
 
     /// Opens a watch with its first request.

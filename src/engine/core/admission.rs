@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use crate::client::engine::StagedOutcome;
 use crate::dispatch::staged::{Withdrawal, admit_staged, record_withdrawal};
 use crate::engine::core::Core;
-use crate::engine::group::CallGroup;
+use crate::engine::group::{CallGroup, Flight};
 use crate::engine::pending::{PendingWork, WorkItem};
 use crate::store::NEVER;
 use crate::time::clock::Now;
@@ -18,11 +18,22 @@ impl Core {
         self.look_at_paused(); // the change may be the end of the pause, or of a client
     }
 
-    /// Signals waiters whose transactions are settled, or whose clients were told that the outcome is unknown.
+    /// Signals `done` once the outcome of all transactions in flight is known, whatever their clients were told.
+    pub(super) fn confirm(&mut self, done: oneshot::Sender<()>) {
+        self.confirming.push((self.number, done));
+    }
+
+    /// Signals waiters whose transactions are settled; those of [`Core::settle`] also when the clients were told that
+    /// the outcome is unknown.
     pub(super) fn tell_settled(&mut self) {
-        let flights = || self.flights.values().filter(|flight| flight.group.is_some());
-        let oldest = flights().map(|flight| flight.number).min().unwrap_or(u64::MAX);
-        for (_, done) in self.settling.extract_if(.., |(number, _)| *number < oldest) {
+        let oldest = |is_awaited: fn(&Flight) -> bool| {
+            let awaited = self.flights.values().filter(|flight| is_awaited(flight));
+            awaited.map(|flight| flight.number).min().unwrap_or(u64::MAX)
+        };
+        let (settled, confirmed) = (oldest(|flight| flight.group.is_some()), oldest(|_| true));
+        let settled = self.settling.extract_if(.., |(number, _)| *number < settled);
+        let confirmed = self.confirming.extract_if(.., |(number, _)| *number < confirmed);
+        for (_, done) in settled.chain(confirmed) {
             let _ = done.send(()); // the client may be gone
         }
     }

@@ -130,6 +130,8 @@ pub(super) struct Core {
     paused: (Vec<PendingWork>, u64),
     /// Waiters for the outcome of all transactions up to a number.
     settling: Vec<(u64, oneshot::Sender<()>)>,
+    /// The same, whatever the clients of these transactions were told.
+    confirming: Vec<(u64, oneshot::Sender<()>)>,
 }
 
 impl KnownKeys for Core {
@@ -200,6 +202,7 @@ impl Core {
             asking: HashMap::new(),
             paused: (Vec::new(), NEVER),
             settling: Vec::new(),
+            confirming: Vec::new(),
         }
     }
 

@@ -27,6 +27,36 @@ fn without_a_majority_commands_are_refused_after_the_timeout_and_served_again_af
 }
 
 #[test]
+fn wait_and_replicas_tell_what_a_majority_has() {
+    let Some(etcd) = Etcd::start(3).map(Arc::new) else { return };
+    let Some(mut fleet) = Fleet::start_on(etcd.clone(), 0) else { return };
+    fleet.add(Clock::system(), &[("etcd-timeout", "500")]);
+    let mut client = fleet.servers[0].client();
+    client.expect(&[("SET k v", "+OK"), ("WAIT 1 0", ":1"), ("WAIT 2 0", ":1")]);
+    client.expect(&[("MULTI", "+OK"), ("WAIT 1 0", "+QUEUED"), ("EXEC", "*1 :0")]);
+    client.int("LOCK.ACQUIRE lock t PX 100000 REPLICAS 2");
+    client.expect(&[
+        ("LOCK.ACQUIRE lock other PX 1 REPLICAS 1", "$-1"),
+        (
+            "LOCK.ACQUIRE x t PX 1 REPLICAS 3",
+            "-ERR REPLICAS must be below 3, the number of members of the etcd cluster",
+        ),
+    ]);
+    etcd.kill(1);
+    wait_until(|| client.call("SET k w") == "+OK");
+    client.expect(&[("WAIT 2 0", ":1")]);
+    etcd.kill(2);
+    let reply = client.call("SET k lost");
+    assert!(reply.starts_with("-UNCERTAIN") || reply.starts_with("-NOQUORUM"), "{reply}");
+    if reply.starts_with("-UNCERTAIN") {
+        client.expect(&[("WAIT 1 1", ":0")]);
+    }
+    etcd.resume(1);
+    wait_until(|| client.call("SET k x") == "+OK");
+    client.expect(&[("WAIT 1 0", ":1")]);
+}
+
+#[test]
 fn a_cluster_that_loses_its_leader_loses_nothing_that_was_acknowledged() {
     let Some(etcd) = Etcd::start(3).map(Arc::new) else { return };
     let Some(fleet) = Fleet::start_on(etcd.clone(), 3) else { return };

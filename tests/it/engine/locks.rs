@@ -351,7 +351,7 @@ fn in_a_transaction_locks_have_fencing_tokens_and_nobody_waits() {
     assert_eq!(a, format!("*6 +OK :{0} :{1} $-1 :{0} $1 1", fences[0], fences[1]));
     assert!(fences[0] < fences[1]);
     one.expect(&[
-        ("LOCK.ACQUIRE k t PX 1000 REPLICAS 1", "-ERR REPLICAS is not possible with engine etcd, whose locks are on a majority of its members"),
+        ("LOCK.ACQUIRE k t PX 1000 REPLICAS 1", "-ERR REPLICAS must be below 1, the number of members of the etcd cluster"),
         ("MULTI", "+OK"),
         ("SET x 1", "+QUEUED"),
         ("LOCK.INFO a", "+QUEUED"),

@@ -15,6 +15,7 @@ pub(super) const ENGINE: &[InfoField] = &[
     optional("engine_endpoint", |from| stats(from).map(|stats| stats.cluster.lock().endpoint.clone().into())),
     optional("engine_version", |from| stats(from).map(|stats| stats.cluster.lock().version.clone().into())),
     optional("engine_leader", |from| stats(from).map(|stats| format!("{:x}", stats.cluster.lock().leader).into())),
+    optional("engine_members", |from| stats(from).map(|stats| (stats.cluster.lock().members as u64).into())),
     optional("engine_size", |from| stats(from).map(|stats| InfoValue::Int(stats.cluster.lock().size))),
     optional("engine_revision", |from| stats(from).map(|stats| InfoValue::Int(stats.revision.load(Relaxed)))),
     optional("engine_revisions_behind", |from| stats(from).map(|stats| {
