@@ -20,7 +20,7 @@ use tokio::process::Child;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{self, SignalKind};
 
-use crate::app::lock::claim::Claim;
+use crate::app::lock::claim::{Claim, HeldGrant};
 use crate::app::lock::failure::exit;
 use crate::app::lock::options::{LockedCommand, OnLost};
 use crate::app::lock::shown::shown;
@@ -40,7 +40,7 @@ pub(super) const SELF: &str = "/proc/self/exe";
 ///
 /// # Errors
 /// If the system starts no process.
-pub(super) fn start(run: &LockedCommand, claim: &Claim, fence: Option<i64>) -> io::Result<Child> {
+pub(super) fn start(run: &LockedCommand, claim: &Claim, HeldGrant(fences): &HeldGrant) -> io::Result<Child> {
     let death = match run.on_lost {
         OnLost::Term => Some(Signal::TERM),
         OnLost::Kill => Some(Signal::KILL),
@@ -59,10 +59,11 @@ pub(super) fn start(run: &LockedCommand, claim: &Claim, fence: Option<i64>) -> i
             command
         }
     };
-    command.env("KEYLATCH_LOCK", OsStr::from_bytes(&claim.name)).env("KEYLATCH_TOKEN", &claim.token);
-    match fence {
-        Some(fence) => command.env("KEYLATCH_FENCE", fence.to_string()),
-        None => command.env_remove("KEYLATCH_FENCE"), // the variable of an enclosing lock
+    command.env("KEYLATCH_LOCK", OsStr::from_bytes(&claim.name())).env("KEYLATCH_TOKEN", &claim.token);
+    let fences: Vec<String> = fences.iter().map(i64::to_string).collect();
+    match fences[..] {
+        [] => command.env_remove("KEYLATCH_FENCE"), // the variable of an enclosing lock
+        _ => command.env("KEYLATCH_FENCE", fences.join(" ")),
     };
     tokio::process::Command::from(command).spawn()
 }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::app::lock::claim::{Claim, HeldGrant, LockDialect};
 use crate::app::lock::connection::LockConnection;
-use crate::app::lock::failure::{LockFailure, RequestError};
+use crate::app::lock::failure::{LockFailure, RequestError, exit};
 use crate::app::lock::messages::Messages;
 use crate::app::lock::options::{LockedCommand, ServerOptions};
 use crate::app::lock::shown::shown;
@@ -37,8 +37,8 @@ const RETRY_MS: std::ops::Range<u64> = 100..300;
 pub(super) enum Release {
     /// The lock was held to the end.
     Done,
-    /// The lock was no longer held.
-    Lost,
+    /// The lock of this name was no longer held.
+    Lost(String),
     /// The outcome is not known: the lock ends by its TTL.
     Unknown(String),
 }
@@ -50,7 +50,7 @@ pub(super) struct JobLock<'a> {
     messages: &'a Messages,
     clock: Clock,
     connection: Option<LockConnection>,
-    /// The fence, once the lock is held.
+    /// The fences, once the lock is held.
     grant: HeldGrant,
     /// Time at which the lock is believed lost, in monotonic milliseconds.
     valid_until_ms: u64,
@@ -71,7 +71,7 @@ impl<'a> JobLock<'a> {
             messages,
             clock: Clock::system(),
             connection: None,
-            grant: HeldGrant(None),
+            grant: HeldGrant::default(),
             valid_until_ms: 0,
             renew_at_ms: 0,
             is_in_doubt: false,
@@ -83,8 +83,8 @@ impl<'a> JobLock<'a> {
         &self.claim
     }
 
-    pub(super) fn fence(&self) -> Option<i64> {
-        self.grant.0
+    pub(super) fn grant(&self) -> &HeldGrant {
+        &self.grant
     }
 
     /// Acquires the lock.
@@ -106,6 +106,10 @@ impl<'a> JobLock<'a> {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(LockFailure::held(self.held_by(waiting).await)),
                 Err(RequestError::UnknownCommand) if self.claim.dialect == LockDialect::Locks => {
+                    if self.claim.needs_locks() {
+                        let reason = "the server has no LOCK commands: one name only, no --shared, no --permits";
+                        return Err(LockFailure { reason: reason.into(), status: Some(exit::REFUSED) });
+                    }
                     self.claim.dialect = LockDialect::Scripts;
                     waiting.say("the server has no LOCK commands: no queue, no fence");
                     continue;
@@ -121,7 +125,7 @@ impl<'a> JobLock<'a> {
                     reason
                 }
                 RequestError::Busy(reason) if !is_over => reason,
-                _ => return Err(LockFailure::of(error, &self.claim.name)),
+                _ => return Err(LockFailure::of(error, &self.claim.name())),
             };
             if !std::mem::replace(&mut self.is_absence_told, true) {
                 waiting.say(&format!("{reason}; trying again"));
@@ -161,11 +165,9 @@ impl<'a> JobLock<'a> {
         self.confirm(since_ms);
         // The lock was granted at an unknown time within the wait, and its TTL counts from then.
         if self.now_ms() >= self.renew_at_ms {
-            let is_held = self.renew().await?;
-            return if is_held {
-                Ok(true)
-            } else {
-                Err(RequestError::Busy("the lock was lost before it was used".into()))
+            return match self.renew().await? {
+                None => Ok(true),
+                Some(_) => Err(RequestError::Busy("the lock was lost before it was used".into())),
             };
         }
         Ok(true)
@@ -180,7 +182,8 @@ impl<'a> JobLock<'a> {
             let mut granted = in_time(Some(REPLY_TIMEOUT), self.claim.acquire(connection, None)).await?;
             if granted.is_none() && self.is_in_doubt {
                 // The lock may be ours, if the reply that said so was lost.
-                granted = in_time(Some(REPLY_TIMEOUT), self.claim.renew(connection)).await?;
+                let missing = in_time(Some(REPLY_TIMEOUT), self.claim.renew(connection, &self.grant)).await?;
+                granted = missing.is_none().then(HeldGrant::default);
             }
             self.is_in_doubt = false;
             if let Some(grant) = granted {
@@ -189,7 +192,7 @@ impl<'a> JobLock<'a> {
                 return Ok(true);
             }
             if !std::mem::replace(&mut is_type_known, true) {
-                let kind = in_time(Some(REPLY_TIMEOUT), connection.ask(&[b"TYPE", &self.claim.name])).await?;
+                let kind = in_time(Some(REPLY_TIMEOUT), connection.ask(&[b"TYPE", &self.claim.names[0]])).await?;
                 if !matches!(kind.as_bytes(), Some(b"string" | b"none")) {
                     return Err(RequestError::Refused(b"WRONGTYPE".to_vec()));
                 }
@@ -205,29 +208,32 @@ impl<'a> JobLock<'a> {
 
     /// Returns a message that names the holder of the lock that was not obtained.
     async fn held_by(&mut self, waiting: &WaitReport<'_>) -> String {
-        let name = shown(&self.claim.name);
         let holder = match (&mut self.connection, self.claim.dialect) {
             (Some(connection), LockDialect::Locks) => {
                 timeout(RELEASE_TIMEOUT, waiting.holder(connection)).await.ok().flatten()
             }
             _ => None,
         };
-        format!("{name} is held by {}", holder.unwrap_or_else(|| "another".into()))
+        match holder {
+            Some((name, holder)) => format!("{} is held by {holder}", shown(name)),
+            None => format!("{} is held by another", shown(&self.claim.name())),
+        }
     }
 
-    /// Renews the lock in time; returns once it is lost, with the reason.
+    /// Renews the lock in time; returns once it is lost, with the name and the reason.
     pub(super) async fn keep(&mut self) -> String {
         let clock = self.clock.clone();
         loop {
             if self.now_ms() >= self.valid_until_ms {
-                return "the server was not reachable for its TTL".into();
+                let name = shown(&self.claim.name());
+                return format!("{name} was lost (the server was not reachable for its TTL)");
             }
             let (renew_at_ms, valid_until_ms) = (self.renew_at_ms, self.valid_until_ms);
             tokio::select! {
                 push = next_push(&mut self.connection) => match push {
                     Some(push) => {
-                        if let Some(reason) = self.claim.loss(&push, self.grant) {
-                            return shown(&reason);
+                        if let Some((at, reason)) = self.claim.loss(&push, &self.grant) {
+                            return format!("{} was lost ({})", self.name(at), shown(&reason));
                         }
                     }
                     // The lock may have gone with the connection, without a message about that.
@@ -235,8 +241,8 @@ impl<'a> JobLock<'a> {
                 },
                 () = clock.reach(renew_at_ms.min(valid_until_ms)) => {
                     let error = match self.renew().await {
-                        Ok(true) => continue,
-                        Ok(false) => return "it has expired, or was taken".into(),
+                        Ok(None) => continue,
+                        Ok(Some(at)) => return format!("{} was lost (it has expired, or was taken)", self.name(at)),
                         Err(error) => error,
                     };
                     self.plan_retry(error);
@@ -251,42 +257,44 @@ impl<'a> JobLock<'a> {
         self.renew_at_ms = self.now_ms() + self.pause_ms();
         let reason = match error {
             RequestError::UnknownCommand => "the server knows the command no more".into(),
-            error => LockFailure::of(error, &self.claim.name).reason,
+            error => LockFailure::of(error, &self.claim.name()).reason,
         };
         if !std::mem::replace(&mut self.is_absence_told, true) {
             self.messages.complain(&format!("the lock could not be renewed: {reason}; trying again"));
         }
     }
 
-    /// Sets the TTL again, over a new connection if need be; returns true if the lock is still held. An attempt takes
-    /// no longer than until the next one, or the end of the lock.
-    async fn renew(&mut self) -> Result<bool, RequestError> {
+    /// Sets the TTL again, over a new connection if need be; returns the position of a name that is not held any more.
+    /// An attempt takes no longer than until the next one, or the end of the lock.
+    async fn renew(&mut self) -> Result<Option<usize>, RequestError> {
         let since_ms = self.now_ms();
         let left_ms = self.valid_until_ms.saturating_sub(since_ms).min(self.claim.ttl_ms / 3);
-        let is_held = in_time(Some(Duration::from_millis(left_ms)), self.try_renew()).await?;
-        if is_held {
+        let missing = in_time(Some(Duration::from_millis(left_ms)), self.try_renew()).await?;
+        if missing.is_none() {
             self.confirm(since_ms);
         }
-        Ok(is_held)
+        Ok(missing)
     }
 
-    async fn try_renew(&mut self) -> Result<bool, RequestError> {
+    async fn try_renew(&mut self) -> Result<Option<usize>, RequestError> {
         let is_new = self.connect(REPLY_TIMEOUT).await?;
         let Some(connection) = &mut self.connection else { return Err(closed()) };
-        if self.claim.renew(connection).await? != Some(self.grant) {
-            return Ok(false);
+        let missing = self.claim.renew(connection, &self.grant).await?;
+        if missing.is_some() {
+            return Ok(missing);
         }
         if is_new && self.claim.dialect == LockDialect::Locks {
             // The server has to know the new connection, to report a loss there.
             let again = self.claim.acquire(connection, None).await?;
-            if again != Some(self.grant) {
-                if again.is_some() {
+            if again.as_ref() != Some(&self.grant) {
+                let fences = again.unwrap_or_default().0;
+                if !fences.is_empty() {
                     self.claim.release(connection).await?; // another lock, taken just now
                 }
-                return Ok(false);
+                return Ok(Some(fences.iter().zip(&self.grant.0).position(|(new, old)| new != old).unwrap_or(0)));
             }
         }
-        Ok(true)
+        Ok(None)
     }
 
     /// Releases the lock. A lock that is gone may have gone by a release whose reply is lost, which is no loss if the
@@ -302,13 +310,13 @@ impl<'a> JobLock<'a> {
                     released => return released,
                 }
             }
-            let released = self.claim.release(&mut LockConnection::connect(self.server).await?).await?;
-            Ok(released || is_unanswered)
+            let missing = self.claim.release(&mut LockConnection::connect(self.server).await?).await?;
+            Ok(missing.filter(|_| !is_unanswered))
         });
         let reason = match released.await {
-            Ok(Ok(true)) => return Release::Done,
-            Ok(Ok(false)) => return Release::Lost,
-            Ok(Err(error)) => LockFailure::of(error, &self.claim.name).reason,
+            Ok(Ok(None)) => return Release::Done,
+            Ok(Ok(Some(at))) => return Release::Lost(self.name(at)),
+            Ok(Err(error)) => LockFailure::of(error, &self.claim.name()).reason,
             Err(_) => "the server does not answer".into(),
         };
         Release::Unknown(reason)
@@ -345,6 +353,11 @@ impl<'a> JobLock<'a> {
         let connection = in_time(Some(limit), LockConnection::connect(self.server)).await?;
         self.connection = Some(connection);
         Ok(true)
+    }
+
+    /// Returns one of the names, safe to be shown.
+    fn name(&self, at: usize) -> String {
+        self.claim.names.get(at).map(|name| shown(name)).unwrap_or_default()
     }
 
     /// Records that the server held the lock for us at a time, with its whole TTL to come.
@@ -412,15 +425,16 @@ mod tests {
 
     use super::*;
     use crate::app::endpoint::Endpoint;
+    use crate::app::lock::options::ClaimMode;
     use crate::app::process::Console;
     use crate::dial::TlsOptions;
 
     const TTL_MS: u64 = 600_000;
 
     /// Renews a lock with the fence 5 over a new connection to a server that expects some commands, gives these
-    /// replies, and takes half a second for each. Returns whether the lock is held, and by how much its validity was
-    /// extended.
-    async fn renew(exchange: &[(&str, &str)]) -> (Result<bool, RequestError>, u64) {
+    /// replies, and takes half a second for each. Returns the position of a name that is not held any more, and by how
+    /// much the validity was extended.
+    async fn renew(exchange: &[(&str, &str)]) -> (Result<Option<usize>, RequestError>, u64) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         let clock = Clock::manual();
@@ -441,15 +455,15 @@ mod tests {
             own_name: b"test".to_vec(),
         };
         let messages = Messages::start(Console { say: |_| {}, complain: |_| {} }).expect("a thread");
-        let claim = Claim::new(b"job".to_vec(), TTL_MS, Vec::new()).expect("a token");
+        let claim = Claim::new(vec![b"job".to_vec()], ClaimMode::Exclusive, TTL_MS, Vec::new()).expect("a token");
         let mut holder = JobLock::new(&server, claim, &messages);
-        (holder.clock, holder.grant) = (clock.clone(), HeldGrant(Some(5)));
+        (holder.clock, holder.grant) = (clock.clone(), HeldGrant(vec![5]));
         holder.confirm(clock.now().mono_ms());
         let before_ms = holder.valid_until_ms;
         clock.advance(Duration::from_secs(60));
         let renewed = async move {
-            let is_held = holder.renew().await;
-            (is_held, holder.valid_until_ms - before_ms) // the end of its connection is the end of the exchange
+            let missing = holder.renew().await;
+            (missing, holder.valid_until_ms - before_ms) // the end of its connection is the end of the exchange
         };
         tokio::join!(renewed, serve).0
     }
@@ -457,12 +471,12 @@ mod tests {
     #[tokio::test]
     async fn the_ttl_counts_from_before_the_renewal() {
         let exchange = [("HELLO", "+OK"), ("LOCK.RENEW", ":5"), ("LOCK.ACQUIRE", ":5")];
-        assert_eq!(renew(&exchange).await, (Ok(true), 60_000));
+        assert_eq!(renew(&exchange).await, (Ok(None), 60_000));
     }
 
     #[tokio::test]
     async fn a_lock_that_went_while_the_connection_was_made_again_is_given_back() {
         let exchange = [("HELLO", "+OK"), ("LOCK.RENEW", ":5"), ("LOCK.ACQUIRE", ":6"), ("LOCK.RELEASE", ":1")];
-        assert_eq!(renew(&exchange).await, (Ok(false), 0));
+        assert_eq!(renew(&exchange).await, (Ok(Some(0)), 0));
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Info {
     pub holder: LockClient,
     /// Number of further holders.
     pub others: usize,
+    /// True if nobody holds the lock: it is waited for together with another.
+    pub is_free: bool,
     /// Waiting clients, in order of arrival.
     pub waiters: Vec<QueuedClient>,
 }
@@ -99,6 +101,7 @@ impl Info {
             // If there are several holders, the first one is named.
             holder: LockClient::read(holders.first().unwrap_or(reply)),
             others: holders.len().saturating_sub(1),
+            is_free: field(reply, "mode").and_then(Frame::as_bytes) == Some(b"free"),
             waiters: items(field(reply, "waiters")).iter().map(QueuedClient::read).collect(),
         })
     }
@@ -115,6 +118,7 @@ impl Info {
             age_ms: number("age-ms"),
             holder: LockClient::read(lock),
             others: 0,
+            is_free: false,
             waiters: std::iter::repeat_with(nobody).take(waiting).collect(),
         }
     }
@@ -122,6 +126,7 @@ impl Info {
     /// Describes the holder of the lock.
     pub(super) fn holder(&self) -> String {
         match self.others {
+            _ if self.is_free => "nobody".into(),
             0 => self.holder.describe(),
             others => format!("{} and {others} more", self.holder.describe()),
         }

@@ -20,7 +20,7 @@ const TTL_MIN: Duration = Duration::from_millis(100);
 const URL_HELP: &str = "redis://[user:password@]host[:port][/db], rediss:// or unix:///path";
 
 const USAGE: &str = "\
-keylatch lock [options] NAME -- COMMAND [ARGUMENT...]
+keylatch lock [options] NAME... -- COMMAND [ARGUMENT...]
        keylatch lock [options] --list [PATTERN] [--json]
        keylatch lock [options] --watch [NAME]
        keylatch lock [options] --release NAME [--force]";
@@ -62,12 +62,21 @@ when it cannot be executed. Of keylatch lock itself, when COMMAND has not run, o
     no_binary_name = true
 )]
 struct Words {
-    /// The lock: a key of the server
+    /// The lock: a key of the server; several are taken together, all or none
     #[arg(value_name = "NAME")]
-    name: Option<OsString>,
+    names: Vec<OsString>,
     /// The command to run while the lock is held
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    /// Hold it together with others who share it
+    #[arg(long, conflicts_with = "permits")]
+    shared: bool,
+    /// Hold this many permits of a semaphore
+    #[arg(long, value_name = "N")]
+    permits: Option<u32>,
+    /// The permits that there are; needed where there is no semaphore yet
+    #[arg(long, value_name = "M", requires = "permits")]
+    of: Option<u32>,
     /// The TTL of the lock after each renewal
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     ttl: Duration,
@@ -152,6 +161,15 @@ pub(super) enum OnLost {
     Warn,
 }
 
+/// Mode in which a lock is requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClaimMode {
+    Exclusive,
+    Shared,
+    /// Permits of a semaphore, and its size, unless it is there already.
+    Permits(u32, Option<u32>),
+}
+
 /// Verbosity about the wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitVerbosity {
@@ -195,8 +213,9 @@ pub(super) enum LockTask {
 /// A command, and the lock that it runs with.
 #[derive(Debug)]
 pub(super) struct LockedCommand {
-    /// The name of the lock.
-    pub name: Vec<u8>,
+    /// The names of the locks.
+    pub names: Vec<Vec<u8>>,
+    pub mode: ClaimMode,
     /// The command and its arguments.
     pub command: Vec<OsString>,
     /// TTL of the lock after each renewal.
@@ -236,15 +255,13 @@ pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsStri
         Err(error) if error.kind() == ErrorKind::DisplayHelp => return Ok(LockInvocation::Print(error.to_string())),
         Err(error) => {
             let hint = match error.kind() {
-                ErrorKind::UnknownArgument if !has_dashes => {
-                    "\n\nThe command follows '--', as in: keylatch lock NAME -- COMMAND"
-                }
+                ErrorKind::UnknownArgument if !has_dashes => COMMAND_FOLLOWS,
                 _ => "",
             };
             return Err(format!("{}{hint}", error.to_string().trim_start_matches("error: ").trim_end()));
         }
     };
-    let name = words.name.take().map(OsString::into_vec);
+    let mut names: Vec<Vec<u8>> = std::mem::take(&mut words.names).into_iter().map(OsString::into_vec).collect();
     let (is_list, is_watch, is_release) = (words.list, words.watch, words.release);
     if !words.command.is_empty() && (is_list || is_watch || is_release) {
         return Err("--list, --watch and --release run no command".into());
@@ -252,27 +269,47 @@ pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsStri
     if words.json && !is_list || words.force && !is_release {
         return Err("--json belongs to --list, and --force to --release".into());
     }
-    let task = match name {
-        pattern if is_list => LockTask::List { pattern, is_json: words.json },
-        name if is_watch => LockTask::Watch(name),
-        None => return Err("the name of the lock is missing".into()),
-        Some(name) if is_release => LockTask::Release { name, is_forced: words.force },
-        Some(_) if words.command.is_empty() => {
+    if names.len() > 1 && (is_list || is_watch || is_release) {
+        return Err("--list, --watch and --release take one name".into());
+    }
+    let task = match names.len() {
+        _ if is_list => LockTask::List { pattern: names.pop(), is_json: words.json },
+        _ if is_watch => LockTask::Watch(names.pop()),
+        0 => return Err("the name of the lock is missing".into()),
+        _ if is_release => LockTask::Release { name: names.remove(0), is_forced: words.force },
+        2.. if !has_dashes => return Err(COMMAND_FOLLOWS.trim_start().into()),
+        _ if words.command.is_empty() => {
             return Err("the command is missing, as in: keylatch lock NAME -- COMMAND".into());
         }
-        Some(name) => LockTask::Run(Box::new(run(name, &mut words)?)),
+        _ => LockTask::Run(Box::new(run(names, &mut words)?)),
     };
     let user = variable("USER").or_else(|| variable("LOGNAME")).map(OsString::into_vec);
     let password = variable(PASSWORD).map(OsString::into_vec);
     Ok(LockInvocation::Do(Box::new(server(words, password, own_name(user))?), task))
 }
 
-fn run(name: Vec<u8>, words: &mut Words) -> Result<LockedCommand, String> {
+/// Hint for arguments without dashes.
+const COMMAND_FOLLOWS: &str = "\n\nThe command follows '--', as in: keylatch lock NAME -- COMMAND";
+
+fn run(names: Vec<Vec<u8>>, words: &mut Words) -> Result<LockedCommand, String> {
     if words.ttl < TTL_MIN {
         return Err(format!("--ttl has to be {}ms at least, so that it can be renewed in time", TTL_MIN.as_millis()));
     }
+    let mode = match (words.shared, words.permits) {
+        (true, _) => ClaimMode::Shared,
+        (_, Some(0)) => return Err("--permits has to be 1 at least".into()),
+        (_, Some(permits)) => ClaimMode::Permits(permits, words.of),
+        _ => ClaimMode::Exclusive,
+    };
+    if names.len() > 1 && mode != ClaimMode::Exclusive {
+        return Err("--shared and --permits take one name".into());
+    }
+    if names.iter().enumerate().any(|(at, name)| names[..at].contains(name)) {
+        return Err("a name is given twice".into());
+    }
     Ok(LockedCommand {
-        name,
+        names,
+        mode,
         command: std::mem::take(&mut words.command),
         ttl: words.ttl,
         wait: if words.nonblock { Some(Duration::ZERO) } else { words.wait },
@@ -396,7 +433,10 @@ mod tests {
     #[test]
     fn everything_after_the_dashes_is_the_command() {
         let (_, run) = of_run(&["job", "--ttl", "5m", "-w", "0", "--", "make", "-n", "--", "x"]);
-        assert_eq!((run.name, run.ttl, run.wait), (b"job".to_vec(), Duration::from_secs(300), Some(Duration::ZERO)));
+        assert_eq!(
+            (run.names, run.ttl, run.wait),
+            (vec![b"job".to_vec()], Duration::from_secs(300), Some(Duration::ZERO))
+        );
         assert_eq!(run.command, ["make", "-n", "--", "x"]);
         let (_, run) = of_run(&["-n", "-E", "9", "--on-lost", "warn", "--verbose", "job", "--", "true"]);
         assert_eq!((run.wait, run.conflict, run.on_lost), (Some(Duration::ZERO), 9, OnLost::Warn));
@@ -444,6 +484,13 @@ mod tests {
             (&["--json", "--watch"], "--json belongs to --list"),
             (&["job", "--force", "--", "x"], "--force to --release"),
             (&["--list", "--", "x"], "run no command"),
+            (&["--watch", "a", "b"], "take one name"),
+            (&["--shared", "a", "b", "--", "x"], "--shared and --permits take one name"),
+            (&["--permits", "1", "a", "b", "--", "x"], "--shared and --permits take one name"),
+            (&["--permits", "0", "a", "--", "x"], "1 at least"),
+            (&["--shared", "--permits", "1", "a", "--", "x"], "cannot be used with"),
+            (&["--of", "1", "a", "--", "x"], "--permits <N>"),
+            (&["a", "b", "a", "--", "x"], "a name is given twice"),
             (&["job", "-u", "db", "--", "x"], "--url: an address is redis://"),
             (&["job", "-s", "/run/s", "--tls", "--", "x"], "cannot be used with"),
             (&["job", "-u", "unix:///run/s", "--tls", "--", "x"], "speaks no TLS"),

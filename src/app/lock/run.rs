@@ -65,9 +65,10 @@ async fn run_with_messages(
     messages: &Messages,
 ) -> Result<End, LockFailure> {
     let mut signals = SignalReceiver::new().map_err(|cause| LockFailure::of_system(system_text(&cause)))?;
-    let claim = Claim::new(run.name.clone(), ms(run.ttl), run.meta.clone()).map_err(LockFailure::of_system)?;
+    let claim = Claim::new(run.names.clone(), run.mode, ms(run.ttl), run.meta.clone());
+    let claim = claim.map_err(LockFailure::of_system)?;
     let mut holder = JobLock::new(server, claim, messages);
-    let mut waiting = WaitReport::new(server, &run.name, run.verbosity, messages);
+    let mut waiting = WaitReport::new(server, &run.names, run.verbosity, messages);
     let acquired = tokio::select! {
         biased;
         signal = signals.end() => Err(signal),
@@ -92,7 +93,7 @@ async fn run_with_messages(
     }
     let witness = Witness::start();
     let tree = Tree::new(); // without the witness
-    let mut child = match command::start(run, holder.claim(), holder.fence()) {
+    let mut child = match command::start(run, holder.claim(), holder.grant()) {
         Ok(child) => child,
         Err(cause) => {
             holder.release().await;
@@ -101,7 +102,14 @@ async fn run_with_messages(
     };
     let passing = pass_on(&mut signals, witness, child.id());
     let (status, is_lost) = accompany(&mut child, tree, &mut holder, passing, run, messages).await?;
-    let is_lost = is_lost || give_back(&mut holder, run, messages).await;
+    let is_lost = match is_lost {
+        true if run.names.len() > 1 => {
+            holder.release().await; // those that are not lost
+            true
+        }
+        true => true,
+        false => give_back(&mut holder, run, messages).await,
+    };
     Ok(if is_lost && run.on_lost != OnLost::Warn {
         End::Status(exit::LOST)
     } else if status.code().is_some() {
@@ -132,9 +140,13 @@ async fn accompany(
                 status = Some(ended.map_err(|cause| LockFailure::of_system(system_text(&cause)))?);
             }
             () = &mut passing, if status.is_none() => {}
-            reason = &mut keep, if !is_lost => {
+            loss = &mut keep, if !is_lost => {
                 is_lost = true;
-                messages.complain(&loss(run, &reason));
+                let follows = match run.on_lost {
+                    OnLost::Warn => "the command goes on without it",
+                    _ => "ending the command",
+                };
+                messages.complain(&format!("{loss}: {follows}"));
                 if run.on_lost != OnLost::Warn {
                     ending.set(tree.take().map(|tree| end(run, tree)));
                 }
@@ -176,25 +188,16 @@ async fn done(what: Option<impl Future<Output = ()>>) {
     }
 }
 
-/// Returns the message about the loss of the lock, and what follows.
-fn loss(run: &LockedCommand, reason: &str) -> String {
-    let follows = match run.on_lost {
-        OnLost::Warn => "the command goes on without it",
-        _ => "ending the command",
-    };
-    format!("{} was lost ({reason}): {follows}", shown(&run.name))
-}
-
 /// Releases the lock; returns true if it turns out to have been lost.
 async fn give_back(holder: &mut JobLock<'_>, run: &LockedCommand, messages: &Messages) -> bool {
-    let name = shown(&run.name);
     match holder.release().await {
         Release::Done => false,
-        Release::Lost => {
+        Release::Lost(name) => {
             messages.complain(&format!("{name} was lost before the command ended"));
             true
         }
         Release::Unknown(reason) => {
+            let name = shown(&holder.claim().name());
             let ttl = time(i64::try_from(ms(run.ttl)).unwrap_or(i64::MAX));
             messages.complain(&format!("{name} was not released ({reason}): it ends within {ttl}"));
             false

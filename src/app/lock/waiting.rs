@@ -24,7 +24,7 @@ const CROWD: usize = 50;
 /// Reporter of a wait.
 pub(super) struct WaitReport<'a> {
     server: &'a ServerOptions,
-    name: &'a [u8],
+    names: &'a [Vec<u8>],
     messages: &'a Messages,
     is_told: bool,
     is_quiet: bool,
@@ -39,14 +39,14 @@ impl<'a> WaitReport<'a> {
     /// Creates the reporter; nothing is told yet.
     pub(super) fn new(
         server: &'a ServerOptions,
-        name: &'a [u8],
+        names: &'a [Vec<u8>],
         verbosity: WaitVerbosity,
         messages: &'a Messages,
     ) -> Self {
         let is_terminal = io::stderr().is_terminal();
         WaitReport {
             server,
-            name,
+            names,
             messages,
             is_told: verbosity == WaitVerbosity::Always || verbosity == WaitVerbosity::OnTerminal && is_terminal,
             is_quiet: verbosity == WaitVerbosity::Quiet,
@@ -68,10 +68,10 @@ impl<'a> WaitReport<'a> {
                 connection = LockConnection::connect(self.server).await.ok();
             }
             if let Some(open) = &mut connection {
-                match ask(open, self.name).await {
-                    Ok(Some(info)) => {
+                match held(open, self.names).await {
+                    Ok(Some((name, info))) => {
                         crowds = u32::try_from(info.waiters.len() / CROWD).unwrap_or(u32::MAX);
-                        self.show(&info, id);
+                        self.show(name, &info, id);
                     }
                     Ok(None) => {}
                     Err(RequestError::Unreachable(_) | RequestError::Busy(_)) => connection = None,
@@ -84,7 +84,7 @@ impl<'a> WaitReport<'a> {
     }
 
     /// Reports the lock that is waited for.
-    fn show(&mut self, info: &Info, id: Option<i64>) {
+    fn show(&mut self, name: &[u8], info: &Info, id: Option<i64>) {
         let place = info.waiters.iter().position(|waiter| waiter.id.is_some() && waiter.id == id);
         let place = match place {
             Some(place) => format!("place {} of {}", place + 1, info.waiters.len()),
@@ -95,18 +95,18 @@ impl<'a> WaitReport<'a> {
         let told = format!("{holder}, {place}");
         if !self.is_terminal {
             if told != self.told {
-                self.say(&format!("waiting for {}: held by {told}", shown(self.name)));
+                self.say(&format!("waiting for {}: held by {told}", shown(name)));
                 self.told = told;
             }
             return;
         }
         let age = info.age_ms.map(|ms| format!(" for {}", time(ms))).unwrap_or_default();
-        self.draw(&format!("waiting for {}: held by {holder}{age}, {place}", shown(self.name)));
+        self.draw(&format!("waiting for {}: held by {holder}{age}, {place}", shown(name)));
     }
 
     /// Reports once that a lock is requested again and again.
     pub(super) fn tell_poll(&mut self) {
-        let told = format!("waiting for {}", shown(self.name));
+        let told = format!("waiting for {}", shown(&self.names[0]));
         if self.is_told && told != self.told {
             if self.is_terminal {
                 self.draw(&told);
@@ -126,12 +126,12 @@ impl<'a> WaitReport<'a> {
         self.messages.complain(text);
     }
 
-    /// Describes the holder of the lock, unless the reporter is quiet.
-    pub(super) async fn holder(&self, connection: &mut LockConnection) -> Option<String> {
+    /// Returns a lock that is held and its holder, unless the reporter is quiet.
+    pub(super) async fn holder(&self, connection: &mut LockConnection) -> Option<(&[u8], String)> {
         if self.is_quiet {
             return None;
         }
-        ask(connection, self.name).await.ok().flatten().map(|info| info.held())
+        held(connection, self.names).await.ok().flatten().map(|(name, info)| (name, info.held()))
     }
 
     pub(super) fn is_quiet(&self) -> bool {
@@ -150,4 +150,17 @@ impl<'a> WaitReport<'a> {
             self.messages.draw("\r\x1b[K".to_owned());
         }
     }
+}
+
+/// Asks for the first of some locks that is held.
+async fn held<'n>(
+    connection: &mut LockConnection,
+    names: &'n [Vec<u8>],
+) -> Result<Option<(&'n [u8], Info)>, RequestError> {
+    for name in names {
+        if let Some(info) = ask(connection, name).await?.filter(|info| !info.is_free) {
+            return Ok(Some((name, info)));
+        }
+    }
+    Ok(None)
 }

@@ -33,7 +33,7 @@ fn wrong_options_have_the_status_64() {
     let output = run(&[], &["--help"]);
     let help = text(&output.stdout);
     assert!(output.status.success() && help.lines().all(|line| line.chars().count() <= 105), "{help}");
-    for part in ["Usage: keylatch lock [options] NAME -- COMMAND", "--on-lost <HOW>", "KEYLATCH_FENCE", "  79   "] {
+    for part in ["Usage: keylatch lock [options] NAME... -- COMMAND", "--on-lost <HOW>", "KEYLATCH_FENCE", "  79   "] {
         assert!(help.contains(part), "{part}: {help}");
     }
 }
@@ -144,7 +144,7 @@ fn a_server_that_loads_or_breaks_connections_is_asked_again() {
 const PLAIN: &str = "keylatch lock: the server has no LOCK commands: no queue, no fence\n";
 
 /// Starts redis-server and valkey-server; none of those that are not installed.
-fn plain_servers() -> Vec<(Oracle, [String; 2], tempfile::TempDir)> {
+pub(super) fn plain_servers() -> Vec<(Oracle, [String; 2], tempfile::TempDir)> {
     let start = |start: fn(&std::path::Path, &[&str]) -> Option<Oracle>| {
         let dir = tempfile::tempdir().expect("a directory");
         let oracle = start(dir.path(), &["--appendonly", "no"])?;

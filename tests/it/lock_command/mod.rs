@@ -2,6 +2,7 @@
 
 mod connections;
 mod loss;
+mod modes;
 mod shown;
 mod signals;
 mod streams;
