@@ -111,7 +111,7 @@ impl Claim {
         })
     }
 
-    /// Sets the TTL of the locks again; returns the position of the first name that is not held as it was granted.
+    /// Sets the TTL of the locks; returns the position of the first name that is not held as it was granted.
     ///
     /// # Errors
     /// If it is not known whether the locks are still held.
@@ -119,8 +119,9 @@ impl Claim {
         &self,
         connection: &mut LockConnection,
         grant: &HeldGrant,
+        ttl_ms: u64,
     ) -> Result<Option<usize>, RequestError> {
-        let (token, ttl) = (self.token.as_bytes(), self.ttl_ms.to_string());
+        let (token, ttl) = (self.token.as_bytes(), ttl_ms.to_string());
         for name in &self.names {
             match self.dialect {
                 LockDialect::Locks => connection.queue(&[b"LOCK.RENEW", name, token, b"PX", ttl.as_bytes()]),
@@ -134,6 +135,23 @@ impl Claim {
             LockDialect::Locks => reply.is_none() || reply.as_ref() != grant.0.get(at),
             LockDialect::Scripts => *reply != Some(1),
         }))
+    }
+
+    /// Ends the hold: releases the locks, or leaves them to a TTL that is not 0. Returns the position of the first name
+    /// that was not held.
+    ///
+    /// # Errors
+    /// If it is not known whether the hold of all has ended.
+    pub(super) async fn end(
+        &self,
+        connection: &mut LockConnection,
+        grant: &HeldGrant,
+        rest_ms: u64,
+    ) -> Result<Option<usize>, RequestError> {
+        match rest_ms {
+            0 => self.release(connection).await,
+            rest_ms => self.renew(connection, grant, rest_ms).await,
+        }
     }
 
     /// Releases the locks; returns the position of the first name that was not held with the token.

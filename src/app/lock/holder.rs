@@ -39,7 +39,7 @@ pub(super) enum Release {
     Done,
     /// The lock of this name was no longer held.
     Lost(String),
-    /// The outcome is not known: the lock ends by its TTL.
+    /// The outcome is not known, for a reason: the lock ends by its TTL.
     Unknown(String),
 }
 
@@ -52,6 +52,8 @@ pub(super) struct JobLock<'a> {
     connection: Option<LockConnection>,
     /// The fences, once the lock is held.
     grant: HeldGrant,
+    /// Time at which the lock was taken, in monotonic milliseconds.
+    taken_ms: u64,
     /// Time at which the lock is believed lost, in monotonic milliseconds.
     valid_until_ms: u64,
     /// Time at which the lock is renewed, in monotonic milliseconds.
@@ -72,6 +74,7 @@ impl<'a> JobLock<'a> {
             clock: Clock::system(),
             connection: None,
             grant: HeldGrant::default(),
+            taken_ms: 0,
             valid_until_ms: 0,
             renew_at_ms: 0,
             is_in_doubt: false,
@@ -103,7 +106,10 @@ impl<'a> JobLock<'a> {
             was_connected |= self.connection.is_some();
             waiting.clear();
             let error = match tried {
-                Ok(true) => return Ok(()),
+                Ok(true) => {
+                    self.taken_ms = self.now_ms();
+                    return Ok(());
+                }
                 Ok(false) => return Err(LockFailure::held(self.held_by(waiting).await)),
                 Err(RequestError::UnknownCommand) if self.claim.dialect == LockDialect::Locks => {
                     if self.claim.needs_locks() {
@@ -182,7 +188,8 @@ impl<'a> JobLock<'a> {
             let mut granted = in_time(Some(REPLY_TIMEOUT), self.claim.acquire(connection, None)).await?;
             if granted.is_none() && self.is_in_doubt {
                 // The lock may be ours, if the reply that said so was lost.
-                let missing = in_time(Some(REPLY_TIMEOUT), self.claim.renew(connection, &self.grant)).await?;
+                let missing =
+                    in_time(Some(REPLY_TIMEOUT), self.claim.renew(connection, &self.grant, self.claim.ttl_ms)).await?;
                 granted = missing.is_none().then(HeldGrant::default);
             }
             self.is_in_doubt = false;
@@ -279,7 +286,7 @@ impl<'a> JobLock<'a> {
     async fn try_renew(&mut self) -> Result<Option<usize>, RequestError> {
         let is_new = self.connect(REPLY_TIMEOUT).await?;
         let Some(connection) = &mut self.connection else { return Err(closed()) };
-        let missing = self.claim.renew(connection, &self.grant).await?;
+        let missing = self.claim.renew(connection, &self.grant, self.claim.ttl_ms).await?;
         if missing.is_some() {
             return Ok(missing);
         }
@@ -297,20 +304,22 @@ impl<'a> JobLock<'a> {
         Ok(None)
     }
 
-    /// Releases the lock. A lock that is gone may have gone by a release whose reply is lost, which is no loss if the
-    /// lock was believed held when that release was sent.
-    pub(super) async fn release(&mut self) -> Release {
-        let is_believed = self.now_ms() < self.valid_until_ms;
+    /// Releases the lock, or leaves it to a TTL that ends when it was held for a time. A lock that is gone may have gone
+    /// by a release whose reply is lost, which is no loss if the lock was believed held when that release was sent.
+    pub(super) async fn release(&mut self, at_least: Duration) -> Release {
+        let rest_ms = (self.taken_ms + ms(at_least)).saturating_sub(self.now_ms());
+        let is_believed = rest_ms == 0 && self.now_ms() < self.valid_until_ms;
         let released = timeout(RELEASE_TIMEOUT, async {
             let mut is_unanswered = false;
             if let Some(connection) = &mut self.connection {
-                match self.claim.release(connection).await {
+                match self.claim.end(connection, &self.grant, rest_ms).await {
                     // A connection that has broken meanwhile shows it only now.
                     Err(RequestError::Unreachable(_)) => is_unanswered = is_believed,
                     released => return released,
                 }
             }
-            let missing = self.claim.release(&mut LockConnection::connect(self.server).await?).await?;
+            let mut connection = LockConnection::connect(self.server).await?;
+            let missing = self.claim.end(&mut connection, &self.grant, rest_ms).await?;
             Ok(missing.filter(|_| !is_unanswered))
         });
         let reason = match released.await {
@@ -319,7 +328,8 @@ impl<'a> JobLock<'a> {
             Ok(Err(error)) => LockFailure::of(error, &self.claim.name()).reason,
             Err(_) => "the server does not answer".into(),
         };
-        Release::Unknown(reason)
+        let done = if rest_ms == 0 { "released" } else { "kept for --at-least" };
+        Release::Unknown(format!("{} was not {done} ({reason})", shown(&self.claim.name())))
     }
 
     /// Leaves the queue. A lock that was granted meanwhile is released: by a release queued behind the wait, or else

@@ -86,6 +86,9 @@ struct Words {
     /// Do not wait, as --wait 0
     #[arg(short, long, conflicts_with = "wait")]
     nonblock: bool,
+    /// Keep the lock for this long from its start, though COMMAND has ended
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    at_least: Option<Duration>,
     /// The exit status when the lock is held by another
     #[arg(short = 'E', long, value_name = "NUMBER", default_value = "75")]
     conflict_exit_code: u8,
@@ -222,6 +225,8 @@ pub(super) struct LockedCommand {
     pub ttl: Duration,
     /// Time to wait for the lock; `None` for as long as it takes.
     pub wait: Option<Duration>,
+    /// Time from the grant for which the lock stays, though the command has ended.
+    pub at_least: Duration,
     /// Exit status when the lock is held by another.
     pub conflict: u8,
     /// Reaction to the loss of the lock.
@@ -313,6 +318,7 @@ fn run(names: Vec<Vec<u8>>, words: &mut Words) -> Result<LockedCommand, String> 
         command: std::mem::take(&mut words.command),
         ttl: words.ttl,
         wait: if words.nonblock { Some(Duration::ZERO) } else { words.wait },
+        at_least: words.at_least.unwrap_or_default(),
         conflict: words.conflict_exit_code,
         on_lost: words.on_lost,
         kill_after: words.kill_after,

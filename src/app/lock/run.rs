@@ -15,7 +15,7 @@ use crate::app::lock::failure::{LockFailure, exit};
 use crate::app::lock::holder::{JobLock, Release, ms};
 use crate::app::lock::messages::Messages;
 use crate::app::lock::options::{LockedCommand, OnLost, ServerOptions};
-use crate::app::lock::shown::{shown, time};
+use crate::app::lock::shown::time;
 use crate::app::lock::signals::SignalReceiver;
 use crate::app::lock::tree::Tree;
 use crate::app::lock::waiting::WaitReport;
@@ -96,7 +96,7 @@ async fn run_with_messages(
     let mut child = match command::start(run, holder.claim(), holder.grant()) {
         Ok(child) => child,
         Err(cause) => {
-            holder.release().await;
+            holder.release(Duration::ZERO).await;
             return Ok(End::Status(cannot_run(&run.command[0], &cause, |text| messages.complain(text))));
         }
     };
@@ -104,7 +104,7 @@ async fn run_with_messages(
     let (status, is_lost) = accompany(&mut child, tree, &mut holder, passing, run, messages).await?;
     let is_lost = match is_lost {
         true if run.names.len() > 1 => {
-            holder.release().await; // those that are not lost
+            holder.release(Duration::ZERO).await; // those that are not lost
             true
         }
         true => true,
@@ -188,18 +188,17 @@ async fn done(what: Option<impl Future<Output = ()>>) {
     }
 }
 
-/// Releases the lock; returns true if it turns out to have been lost.
+/// Releases the lock, or leaves it to its TTL; returns true if it turns out to have been lost.
 async fn give_back(holder: &mut JobLock<'_>, run: &LockedCommand, messages: &Messages) -> bool {
-    match holder.release().await {
+    match holder.release(run.at_least).await {
         Release::Done => false,
         Release::Lost(name) => {
             messages.complain(&format!("{name} was lost before the command ended"));
             true
         }
         Release::Unknown(reason) => {
-            let name = shown(&holder.claim().name());
             let ttl = time(i64::try_from(ms(run.ttl)).unwrap_or(i64::MAX));
-            messages.complain(&format!("{name} was not released ({reason}): it ends within {ttl}"));
+            messages.complain(&format!("{reason}: it ends within {ttl}"));
             false
         }
     }
