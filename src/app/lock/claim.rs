@@ -40,6 +40,8 @@ pub(super) struct Claim {
     pub meta: Vec<u8>,
     /// Commands by which the server is asked.
     pub dialect: LockDialect,
+    /// True if the locks are those of an enclosing `keylatch lock`.
+    pub is_borrowed: bool,
 }
 
 /// Grant of the locks with our token: their fences, where the server has fences.
@@ -55,7 +57,7 @@ impl Claim {
         let mut chance = [0; TOKEN_LEN];
         getrandom::fill(&mut chance).map_err(|cause| format!("no random numbers: {cause}"))?;
         let token = chance.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Claim { names, mode, token, ttl_ms, meta, dialect: LockDialect::Locks })
+        Ok(Claim { names, mode, token, ttl_ms, meta, dialect: LockDialect::Locks, is_borrowed: false })
     }
 
     /// Returns all names, separated by blanks.
@@ -137,7 +139,7 @@ impl Claim {
         }))
     }
 
-    /// Ends the hold: releases the locks, or leaves them to a TTL that is not 0. Returns the position of the first name
+    /// Ends the hold: releases the locks, or leaves them to a TTL that is not 0. Borrowed locks stay. Returns the position of the first name
     /// that was not held.
     ///
     /// # Errors
@@ -149,6 +151,7 @@ impl Claim {
         rest_ms: u64,
     ) -> Result<Option<usize>, RequestError> {
         match rest_ms {
+            _ if self.is_borrowed => Ok(self.look(connection, grant).await?.err()),
             0 => self.release(connection).await,
             rest_ms => self.renew(connection, grant, rest_ms).await,
         }

@@ -32,6 +32,9 @@ const POLL_MS: std::ops::Range<u64> = 50..150;
 /// Pauses between attempts where the server does not answer, in milliseconds, of random length as well.
 const RETRY_MS: std::ops::Range<u64> = 100..300;
 
+/// Shortest pause between two looks at a lock whose TTL another renews, in milliseconds.
+const RENEWAL_MIN_MS: u64 = 10;
+
 /// Outcome of the release of a lock.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Release {
@@ -52,6 +55,8 @@ pub(super) struct JobLock<'a> {
     connection: Option<LockConnection>,
     /// The fences, once the lock is held.
     grant: HeldGrant,
+    /// Time for which the server holds the lock after a renewal, in milliseconds.
+    term_ms: u64,
     /// Time at which the lock was taken, in monotonic milliseconds.
     taken_ms: u64,
     /// Time at which the lock is believed lost, in monotonic milliseconds.
@@ -68,6 +73,7 @@ impl<'a> JobLock<'a> {
     /// Creates the holder; nothing is sent yet.
     pub(super) fn new(server: &'a ServerOptions, claim: Claim, messages: &'a Messages) -> Self {
         JobLock {
+            term_ms: claim.ttl_ms,
             server,
             claim,
             messages,
@@ -102,7 +108,7 @@ impl<'a> JobLock<'a> {
         let until_ms = run.wait.map(|wait| self.now_ms() + ms(wait));
         let mut was_connected = false;
         loop {
-            let tried = self.try_acquire(until_ms, waiting).await;
+            let tried = self.try_acquire(run, until_ms, waiting).await;
             was_connected |= self.connection.is_some();
             waiting.clear();
             let error = match tried {
@@ -144,8 +150,23 @@ impl<'a> JobLock<'a> {
     }
 
     /// Requests the lock, and waits for it; returns true if it is held.
-    async fn try_acquire(&mut self, until_ms: Option<u64>, waiting: &mut WaitReport<'_>) -> Result<bool, RequestError> {
+    async fn try_acquire(
+        &mut self,
+        run: &LockedCommand,
+        until_ms: Option<u64>,
+        waiting: &mut WaitReport<'_>,
+    ) -> Result<bool, RequestError> {
         self.connect(REPLY_TIMEOUT).await?;
+        if let (Some(token), Some(connection)) = (&run.enclosing, &mut self.connection)
+            && let Some(grant) = in_time(Some(REPLY_TIMEOUT), self.claim.borrow(connection, token)).await?
+        {
+            self.grant = grant;
+            self.is_in_doubt = false;
+            // It is not known for how long it is held: so the first renewal comes at once.
+            self.confirm(self.now_ms());
+            self.renew_at_ms = self.now_ms();
+            return Ok(true);
+        }
         match self.claim.dialect {
             LockDialect::Locks => self.queue_up(until_ms, waiting).await,
             LockDialect::Scripts => self.poll(until_ms, waiting).await,
@@ -233,7 +254,9 @@ impl<'a> JobLock<'a> {
         loop {
             if self.now_ms() >= self.valid_until_ms {
                 let name = shown(&self.claim.name());
-                return format!("{name} was lost (the server was not reachable for its TTL)");
+                let is_away = self.is_absence_told;
+                let reason = if is_away { "the server was not reachable for its TTL" } else { "its TTL is over" };
+                return format!("{name} was lost ({reason})");
             }
             let (renew_at_ms, valid_until_ms) = (self.renew_at_ms, self.valid_until_ms);
             tokio::select! {
@@ -286,6 +309,15 @@ impl<'a> JobLock<'a> {
     async fn try_renew(&mut self) -> Result<Option<usize>, RequestError> {
         let is_new = self.connect(REPLY_TIMEOUT).await?;
         let Some(connection) = &mut self.connection else { return Err(closed()) };
+        if self.claim.is_borrowed {
+            return Ok(match self.claim.look(connection, &self.grant).await? {
+                Ok(term_ms) => {
+                    self.term_ms = term_ms;
+                    None
+                }
+                Err(at) => Some(at),
+            });
+        }
         let missing = self.claim.renew(connection, &self.grant, self.claim.ttl_ms).await?;
         if missing.is_some() {
             return Ok(missing);
@@ -307,7 +339,8 @@ impl<'a> JobLock<'a> {
     /// Releases the lock, or leaves it to a TTL that ends when it was held for a time. A lock that is gone may have gone
     /// by a release whose reply is lost, which is no loss if the lock was believed held when that release was sent.
     pub(super) async fn release(&mut self, at_least: Duration) -> Release {
-        let rest_ms = (self.taken_ms + ms(at_least)).saturating_sub(self.now_ms());
+        let kept_until_ms = if self.claim.is_borrowed { 0 } else { self.taken_ms + ms(at_least) };
+        let rest_ms = kept_until_ms.saturating_sub(self.now_ms());
         let is_believed = rest_ms == 0 && self.now_ms() < self.valid_until_ms;
         let released = timeout(RELEASE_TIMEOUT, async {
             let mut is_unanswered = false;
@@ -338,6 +371,7 @@ impl<'a> JobLock<'a> {
         let (connection, is_in_doubt) = (self.connection.take(), self.is_in_doubt);
         let left = async {
             match connection {
+                _ if self.claim.is_borrowed => return,
                 None if !is_in_doubt => return,
                 None => {}
                 Some(mut connection) => {
@@ -370,10 +404,10 @@ impl<'a> JobLock<'a> {
         self.claim.names.get(at).map(|name| shown(name)).unwrap_or_default()
     }
 
-    /// Records that the server held the lock for us at a time, with its whole TTL to come.
+    /// Records that the server held the lock for us at a time, with a whole term to come.
     fn confirm(&mut self, since_ms: u64) {
-        self.valid_until_ms = since_ms + self.claim.ttl_ms;
-        self.renew_at_ms = since_ms + self.claim.ttl_ms / 3;
+        self.valid_until_ms = since_ms + self.term_ms;
+        self.renew_at_ms = since_ms + (self.term_ms / 3).max(RENEWAL_MIN_MS);
         self.is_absence_told = false;
     }
 

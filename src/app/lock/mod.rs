@@ -11,6 +11,7 @@ mod holder;
 mod info;
 mod list;
 mod messages;
+mod nested;
 mod options;
 mod release;
 mod run;

@@ -219,6 +219,8 @@ pub(super) struct LockedCommand {
     /// The names of the locks.
     pub names: Vec<Vec<u8>>,
     pub mode: ClaimMode,
+    /// Token of an enclosing `keylatch lock`, if that has named one of the locks.
+    pub enclosing: Option<String>,
     /// The command and its arguments.
     pub command: Vec<OsString>,
     /// TTL of the lock after each renewal.
@@ -286,7 +288,7 @@ pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsStri
         _ if words.command.is_empty() => {
             return Err("the command is missing, as in: keylatch lock NAME -- COMMAND".into());
         }
-        _ => LockTask::Run(Box::new(run(names, &mut words)?)),
+        _ => LockTask::Run(Box::new(run(names, &mut words, &variable)?)),
     };
     let user = variable("USER").or_else(|| variable("LOGNAME")).map(OsString::into_vec);
     let password = variable(PASSWORD).map(OsString::into_vec);
@@ -296,7 +298,18 @@ pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsStri
 /// Hint for arguments without dashes.
 const COMMAND_FOLLOWS: &str = "\n\nThe command follows '--', as in: keylatch lock NAME -- COMMAND";
 
-fn run(names: Vec<Vec<u8>>, words: &mut Words) -> Result<LockedCommand, String> {
+/// Returns the token of the `keylatch lock` that has started this process, if it has named one of the locks.
+fn enclosing(names: &[Vec<u8>], variable: impl Fn(&str) -> Option<OsString>) -> Option<String> {
+    let held = variable("KEYLATCH_LOCK")?.into_vec();
+    let is_held = |name: &Vec<u8>| *name == held || held.split(|byte| *byte == b' ').any(|held| held == name);
+    variable("KEYLATCH_TOKEN")?.into_string().ok().filter(|_| names.iter().any(is_held))
+}
+
+fn run(
+    names: Vec<Vec<u8>>,
+    words: &mut Words,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<LockedCommand, String> {
     if words.ttl < TTL_MIN {
         return Err(format!("--ttl has to be {}ms at least, so that it can be renewed in time", TTL_MIN.as_millis()));
     }
@@ -313,6 +326,7 @@ fn run(names: Vec<Vec<u8>>, words: &mut Words) -> Result<LockedCommand, String> 
         return Err("a name is given twice".into());
     }
     Ok(LockedCommand {
+        enclosing: enclosing(&names, variable),
         names,
         mode,
         command: std::mem::take(&mut words.command),

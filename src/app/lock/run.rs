@@ -102,14 +102,10 @@ async fn run_with_messages(
     };
     let passing = pass_on(&mut signals, witness, child.id());
     let (status, is_lost) = accompany(&mut child, tree, &mut holder, passing, run, messages).await?;
-    let is_lost = match is_lost {
-        true if run.names.len() > 1 => {
-            holder.release(Duration::ZERO).await; // those that are not lost
-            true
-        }
-        true => true,
-        false => give_back(&mut holder, run, messages).await,
-    };
+    if is_lost && run.names.len() > 1 {
+        holder.release(Duration::ZERO).await; // those that are not lost
+    }
+    let is_lost = is_lost || give_back(&mut holder, run, messages).await;
     Ok(if is_lost && run.on_lost != OnLost::Warn {
         End::Status(exit::LOST)
     } else if status.code().is_some() {

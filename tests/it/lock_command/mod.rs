@@ -4,6 +4,7 @@ mod at_least;
 mod connections;
 mod loss;
 mod modes;
+mod nested;
 mod shown;
 mod signals;
 mod streams;
