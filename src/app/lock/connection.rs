@@ -59,7 +59,7 @@ impl LockConnection {
             Ok(hello) => connection.id = field(&hello, "id").and_then(integer),
             Err(RequestError::Refused(text)) if text.starts_with(b"NOAUTH") => return Err(RequestError::Refused(text)),
             // Pushes are a luxury, which old servers do not have and users may be denied.
-            Err(RequestError::Refused(_)) => {}
+            Err(RequestError::Refused(_) | RequestError::UnknownCommand) => {}
             Err(error) => return Err(error),
         }
         if let Some(database) = endpoint.database.filter(|database| *database != 0) {

@@ -129,19 +129,22 @@ impl<'a> JobLock<'a> {
                 Err(error) => error,
             };
             let is_over = until_ms.is_some_and(|until_ms| self.now_ms() >= until_ms);
-            let mut pause_ms = chance(RETRY_MS);
-            let reason = match &error {
-                RequestError::Unreachable(reason) if was_connected && !is_over => {
-                    self.connection = None;
-                    self.is_in_doubt = true;
-                    reason
-                }
-                RequestError::Busy(reason) if !is_over => reason,
-                _ => return Err(LockFailure::of(error, &self.claim.name())),
+            let can_retry = match &error {
+                RequestError::Unreachable(_) => was_connected || run.wait.is_some(),
+                RequestError::Busy(_) => true,
+                RequestError::Refused(text) => text.starts_with(b"READONLY") && run.wait.is_some(),
+                RequestError::UnknownCommand => false,
             };
-            if !std::mem::replace(&mut self.is_absence_told, true) {
-                waiting.say(&format!("{reason}; trying again"));
+            self.is_in_doubt |= was_connected && matches!(error, RequestError::Unreachable(_));
+            let failure = LockFailure::of(error, &self.claim.name());
+            if is_over || !can_retry {
+                return Err(failure);
             }
+            self.connection = None;
+            if !std::mem::replace(&mut self.is_absence_told, true) {
+                waiting.say(&format!("{}; trying again", failure.reason));
+            }
+            let mut pause_ms = chance(RETRY_MS);
             if let Some(until_ms) = until_ms {
                 pause_ms = pause_ms.min(until_ms.saturating_sub(self.now_ms()));
             }
@@ -156,7 +159,9 @@ impl<'a> JobLock<'a> {
         until_ms: Option<u64>,
         waiting: &mut WaitReport<'_>,
     ) -> Result<bool, RequestError> {
-        self.connect(REPLY_TIMEOUT).await?;
+        let left_ms = until_ms.map(|until_ms| until_ms.saturating_sub(self.now_ms()).max(RETRY_MS.end));
+        let left = left_ms.filter(|_| run.wait != Some(Duration::ZERO)).map(Duration::from_millis);
+        self.connect(left.unwrap_or(REPLY_TIMEOUT).min(REPLY_TIMEOUT)).await?;
         if let (Some(token), Some(connection)) = (&run.enclosing, &mut self.connection)
             && let Some(grant) = in_time(Some(REPLY_TIMEOUT), self.claim.borrow(connection, token)).await?
         {

@@ -80,7 +80,7 @@ struct Words {
     /// The TTL of the lock after each renewal
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     ttl: Duration,
-    /// The time to wait, at most; 0 not at all (default: without limit)
+    /// The time to wait, at most, also for the server; 0 not at all (default: for the lock without limit)
     #[arg(short, long, value_name = "TIME", value_parser = duration, alias = "timeout")]
     wait: Option<Duration>,
     /// Do not wait, as --wait 0

@@ -1,5 +1,6 @@
 //! `keylatch lock`: a command runs while a lock is held. Its environment, its waits, and the effects of its end.
 
+mod absent;
 mod at_least;
 mod connections;
 mod loss;
