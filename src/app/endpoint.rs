@@ -43,7 +43,7 @@ impl TlsArgs {
 }
 
 /// A server, and the credentials to log in.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub address: Address,
     /// True if the server speaks TLS.
@@ -55,7 +55,7 @@ pub(crate) struct Endpoint {
 }
 
 /// Credentials for AUTH.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Credentials {
     /// The user; `None` for the default user.
     pub user: Option<Vec<u8>>,

@@ -9,10 +9,11 @@ use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::codec::Decoder;
 
+use crate::app::endpoint::Endpoint;
 use crate::app::link::lost;
 use crate::app::lock::failure::RequestError;
 use crate::app::lock::options::ServerOptions;
-use crate::dial::{AsyncStream, open};
+use crate::dial::{Address, AsyncStream, open};
 use crate::resp::{Frame, FrameDecoder, write_command};
 use crate::text::system_text;
 
@@ -30,15 +31,18 @@ pub(super) struct LockConnection {
     pushes: VecDeque<Vec<Frame>>,
     /// Id of this connection, if the server reports it.
     pub id: Option<i64>,
+    /// Address of the server.
+    pub address: Address,
+    /// True if the server reports that it is a replica.
+    pub is_replica: bool,
 }
 
 impl LockConnection {
-    /// Connects, logs in, and selects the database.
+    /// Connects and logs in.
     ///
     /// # Errors
     /// If there is no connection, or the server refuses it.
-    pub(super) async fn connect(server: &ServerOptions) -> Result<Self, RequestError> {
-        let endpoint = &server.endpoint;
+    pub(super) async fn open(server: &ServerOptions, endpoint: &Endpoint) -> Result<Self, RequestError> {
         let stream = open(&endpoint.address, endpoint.is_tls.then_some(&server.tls)).await.map_err(|cause| {
             RequestError::Unreachable(format!("could not connect to {}: {}", endpoint.address, system_text(&cause)))
         })?;
@@ -51,12 +55,27 @@ impl LockConnection {
             unanswered: 0,
             pushes: VecDeque::new(),
             id: None,
+            address: endpoint.address.clone(),
+            is_replica: false,
         };
         if let Some(login) = &endpoint.login {
             connection.ask(&login.words()).await?;
         }
+        Ok(connection)
+    }
+
+    /// Connects, logs in, and selects the database.
+    ///
+    /// # Errors
+    /// If there is no connection, or the server refuses it.
+    pub(super) async fn connect(server: &ServerOptions, endpoint: &Endpoint) -> Result<Self, RequestError> {
+        let mut connection = Self::open(server, endpoint).await?;
         match connection.ask(&[b"HELLO", b"3", b"SETNAME", &server.own_name]).await {
-            Ok(hello) => connection.id = field(&hello, "id").and_then(integer),
+            Ok(hello) => {
+                connection.id = field(&hello, "id").and_then(integer);
+                let role = field(&hello, "role").and_then(Frame::as_bytes);
+                connection.is_replica = matches!(role, Some(b"replica" | b"slave"));
+            }
             Err(RequestError::Refused(text)) if text.starts_with(b"NOAUTH") => return Err(RequestError::Refused(text)),
             // Pushes are a luxury, which old servers do not have and users may be denied.
             Err(RequestError::Refused(_) | RequestError::UnknownCommand) => {}

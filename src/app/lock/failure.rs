@@ -42,6 +42,8 @@ impl RequestError {
         let is_unknown = code == b"ERR" && text[3..].to_ascii_lowercase().starts_with(b" unknown command");
         match code {
             _ if is_unknown => RequestError::UnknownCommand,
+            // A server that becomes a replica ends the waits of its clients so.
+            b"UNBLOCKED" if text.windows(8).any(|words| words == b"instance") => RequestError::Busy(shown(text)),
             b"LOADING" | b"MASTERDOWN" | b"BUSY" | b"TRYAGAIN" | b"CLUSTERDOWN" => RequestError::Busy(shown(text)),
             _ => RequestError::Refused(text.to_vec()),
         }
@@ -129,6 +131,8 @@ mod tests {
             (b"NOPERM User bob has no permissions", "Some(77)"),
             (b"WRONGTYPE Operation against a key", "Some(77)"),
             (b"MOVED 3999 127.0.0.1:6381", "Some(69)"),
+            (b"UNBLOCKED client unblocked via CLIENT UNBLOCK", "None"),
+            (b"UNBLOCKED force unblock from blocking operation, instance state changed", "busy"),
             (b"READONLY You can't write against a read only replica.", "Some(69)"),
             (b"DEADLOCK a held by client 1 waits for a held by client 1", "None"),
             (b"ERR", "Some(77)"),

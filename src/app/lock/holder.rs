@@ -15,6 +15,7 @@ use crate::app::lock::connection::LockConnection;
 use crate::app::lock::failure::{LockFailure, RequestError, exit};
 use crate::app::lock::messages::Messages;
 use crate::app::lock::options::{LockedCommand, ServerOptions};
+use crate::app::lock::primary;
 use crate::app::lock::shown::shown;
 use crate::app::lock::waiting::WaitReport;
 use crate::resp::Frame;
@@ -132,7 +133,9 @@ impl<'a> JobLock<'a> {
             let can_retry = match &error {
                 RequestError::Unreachable(_) => was_connected || run.wait.is_some(),
                 RequestError::Busy(_) => true,
-                RequestError::Refused(text) => text.starts_with(b"READONLY") && run.wait.is_some(),
+                RequestError::Refused(text) => {
+                    text.starts_with(b"READONLY") && (run.wait.is_some() || self.server.has_choice())
+                }
                 RequestError::UnknownCommand => false,
             };
             self.is_in_doubt |= was_connected && matches!(error, RequestError::Unreachable(_));
@@ -268,6 +271,12 @@ impl<'a> JobLock<'a> {
                 push = next_push(&mut self.connection) => match push {
                     Some(push) => {
                         if let Some((at, reason)) = self.claim.loss(&push, &self.grant) {
+                            if reason == "flushed" && self.server.has_choice() {
+                                // A primary that becomes a replica takes its data anew: the other one knows.
+                                self.connection = None;
+                                self.renew_at_ms = self.now_ms();
+                                continue;
+                            }
                             return format!("{} was lost ({})", self.name(at), shown(&reason));
                         }
                     }
@@ -312,6 +321,7 @@ impl<'a> JobLock<'a> {
     }
 
     async fn try_renew(&mut self) -> Result<Option<usize>, RequestError> {
+        self.follow_primary().await;
         let is_new = self.connect(REPLY_TIMEOUT).await?;
         let Some(connection) = &mut self.connection else { return Err(closed()) };
         if self.claim.is_borrowed {
@@ -349,14 +359,17 @@ impl<'a> JobLock<'a> {
         let is_believed = rest_ms == 0 && self.now_ms() < self.valid_until_ms;
         let released = timeout(RELEASE_TIMEOUT, async {
             let mut is_unanswered = false;
+            self.follow_primary().await;
             if let Some(connection) = &mut self.connection {
                 match self.claim.end(connection, &self.grant, rest_ms).await {
                     // A connection that has broken meanwhile shows it only now.
                     Err(RequestError::Unreachable(_)) => is_unanswered = is_believed,
+                    // There may be another primary.
+                    Err(_) if self.server.has_choice() => {}
                     released => return released,
                 }
             }
-            let mut connection = LockConnection::connect(self.server).await?;
+            let mut connection = primary::connect(self.server).await?;
             let missing = self.claim.end(&mut connection, &self.grant, rest_ms).await?;
             Ok(missing.filter(|_| !is_unanswered))
         });
@@ -386,7 +399,7 @@ impl<'a> JobLock<'a> {
                     }
                 }
             }
-            if let Ok(mut connection) = LockConnection::connect(self.server).await {
+            if let Ok(mut connection) = primary::connect(self.server).await {
                 let _ = self.claim.release(&mut connection).await;
             }
         };
@@ -394,12 +407,21 @@ impl<'a> JobLock<'a> {
         let _ = timeout(RELEASE_TIMEOUT, left).await;
     }
 
+    /// Gives up a connection to a server that is not the primary any more, as sentinels say.
+    async fn follow_primary(&mut self) {
+        let Some(connection) = &self.connection else { return };
+        let limit = Duration::from_millis(self.claim.ttl_ms / 10).min(RELEASE_TIMEOUT / 2);
+        if timeout(limit, primary::has_moved(self.server, connection)).await == Ok(true) {
+            self.connection = None;
+        }
+    }
+
     /// Connects unless there is a connection; returns true if it is new.
     async fn connect(&mut self, limit: Duration) -> Result<bool, RequestError> {
         if self.connection.is_some() {
             return Ok(false);
         }
-        let connection = in_time(Some(limit), LockConnection::connect(self.server)).await?;
+        let connection = in_time(Some(limit), primary::connect(self.server)).await?;
         self.connection = Some(connection);
         Ok(true)
     }
@@ -469,6 +491,8 @@ fn chance(range: std::ops::Range<u64>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -499,7 +523,9 @@ mod tests {
             }
         };
         let server = ServerOptions {
-            endpoint: Endpoint::read(&format!("redis://{address}"), None).expect("an address"),
+            endpoints: vec![Endpoint::read(&format!("redis://{address}"), None).expect("an address")],
+            sentinels: None,
+            next: Cell::new(0),
             tls: TlsOptions::default(),
             own_name: b"test".to_vec(),
         };

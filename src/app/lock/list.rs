@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use crate::app::json::json;
-use crate::app::lock::connection::LockConnection;
 use crate::app::lock::failure::LockFailure;
 use crate::app::lock::info::{self, Info};
 use crate::app::lock::options::ServerOptions;
+use crate::app::lock::primary;
 use crate::app::lock::shown::{shown, time};
 use crate::text::system_text;
 
@@ -24,7 +24,7 @@ pub(super) async fn list(
     is_json: bool,
 ) -> Result<ExitCode, LockFailure> {
     let failed = |error| LockFailure::of(error, pattern.unwrap_or_default());
-    let mut connection = LockConnection::connect(server).await.map_err(failed)?;
+    let mut connection = primary::connect(server).await.map_err(failed)?;
     let locks = info::list(&mut connection, pattern).await.map_err(failed)?;
     let lines = if is_json { locks.iter().map(|(name, info)| object(name, info)).collect() } else { table(&locks) };
     print_lines(&lines)?;

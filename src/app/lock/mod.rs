@@ -13,6 +13,7 @@ mod list;
 mod messages;
 mod nested;
 mod options;
+mod primary;
 mod release;
 mod run;
 mod screen;

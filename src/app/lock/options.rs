@@ -1,5 +1,6 @@
 //! The arguments of `keylatch lock`.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Parser, ValueEnum};
 
 use crate::app::endpoint::{Credentials, DEFAULT_HOST, DEFAULT_PORT, Endpoint, TlsArgs};
+use crate::app::uri::Uri;
 use crate::dial::{Address, TlsOptions};
 
 /// Environment variable with the password, as for redis-cli.
@@ -19,6 +21,9 @@ const TTL_MIN: Duration = Duration::from_millis(100);
 
 const URL_HELP: &str = "redis://[user:password@]host[:port][/db], rediss:// or unix:///path";
 
+/// The port of a sentinel whose address names none.
+const SENTINEL_PORT: u16 = 26379;
+
 const USAGE: &str = "\
 keylatch lock [options] NAME... -- COMMAND [ARGUMENT...]
        keylatch lock [options] --list [PATTERN] [--json]
@@ -26,27 +31,32 @@ keylatch lock [options] NAME... -- COMMAND [ARGUMENT...]
        keylatch lock [options] --release NAME [--force]";
 
 const DETAILS: &str = "\
-A time is 500ms, 30s, 5m, 2h, or a number of seconds.
+A time is 500ms, 30s, 5m, 2h, or a number of seconds. Without --wait, a lock that is held is waited for
+without limit, and a server that is not there not at all.
 The password can also come from the environment, which other users cannot see: REDISCLI_AUTH.
 
-COMMAND runs with the variables KEYLATCH_LOCK (the name), KEYLATCH_FENCE (the fencing token, a number
-that increases from holder to holder; unset where the server has none) and KEYLATCH_TOKEN (what the lock
-is held with). The lock is renewed at a third of its TTL, and released when COMMAND ends. TERM, INT, HUP,
-QUIT, USR1 and USR2 are passed on to COMMAND, unless they were sent to its whole process group, as a
-terminal does with Ctrl-C. If this program is killed, COMMAND is ended as by --on-lost.
+COMMAND runs with the variables KEYLATCH_LOCK (the names), KEYLATCH_FENCE (for each the fencing token, a
+number that increases from holder to holder; unset where the server has none) and KEYLATCH_TOKEN (what
+the locks are held with). They are renewed at a third of their TTL, and released when COMMAND ends.
+TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to COMMAND, unless they were sent to its whole process
+group, as a terminal does with Ctrl-C. If this program is killed, COMMAND is ended as by --on-lost.
+In COMMAND, keylatch lock on the same names holds the same locks, and leaves them as they are.
 
 A lock is lost when the server says so, or when the server could not be reached for its TTL. COMMAND and
 what it has started are then sent TERM, and KILL if it is still there after --kill-after. With --on-lost
-kill that comes at once, with --on-lost warn nothing but a message.
+kill that comes at once, with --on-lost warn nothing but a message. Of several --url the first that
+is a primary is used, or the one that --sentinel finds. After a failover the primary is looked for again;
+a lock that it does not have is lost.
 
-Redis and Valkey have no LOCK commands: there the lock is taken by SET NX PX, without queue and fence.
+Redis and Valkey have no LOCK commands: there one lock is taken by SET NX PX, by one holder, without
+queue and fence.
 
 Exit status: that of COMMAND; 128 + n when signal n has ended it; 127 when there is no such command, 126
 when it cannot be executed. Of keylatch lock itself, when COMMAND has not run, or not to its end:
   75   the lock is held by another (--conflict-exit-code)
   79   the lock was lost, and COMMAND was ended, or was found to have lost it when it ended
   69   no server: not reachable, loading, a replica
-  77   the server refuses: password, permission, a key that is no lock
+  77   the server refuses: password, permission, a key that is no lock, a lock that it does not have
   64   wrong options
   71   the system starts no process, or standard output cannot be written
 --list, --watch and --release exit with 0, or these; --release with 1 when there was nothing to release.";
@@ -80,7 +90,7 @@ struct Words {
     /// The TTL of the lock after each renewal
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     ttl: Duration,
-    /// The time to wait, at most, also for the server; 0 not at all (default: for the lock without limit)
+    /// The time to wait for the server and the lock, at most; 0 not at all
     #[arg(short, long, value_name = "TIME", value_parser = duration, alias = "timeout")]
     wait: Option<Duration>,
     /// Do not wait, as --wait 0
@@ -133,7 +143,13 @@ struct Words {
     socket: Option<PathBuf>,
     /// All of that in one word
     #[arg(short, long, value_name = "URL", help = URL_HELP, conflicts_with_all = ["host", "port", "socket"])]
-    url: Option<OsString>,
+    url: Vec<OsString>,
+    /// The sentinels that are asked for the primary, separated by commas
+    #[arg(long, value_name = "HOST:PORT", requires = "master", conflicts_with_all = ["host", "port", "socket", "url"])]
+    sentinel: Option<String>,
+    /// The name of the primary at the sentinels
+    #[arg(long, value_name = "NAME", requires = "sentinel")]
+    master: Option<OsString>,
     /// The user
     #[arg(long, value_name = "NAME")]
     user: Option<OsString>,
@@ -244,11 +260,23 @@ pub(super) struct LockedCommand {
 /// The server, with the options to connect to it.
 #[derive(Debug)]
 pub(super) struct ServerOptions {
-    pub endpoint: Endpoint,
-    /// TLS options, if the endpoint uses TLS.
+    /// Servers, of which the first that is a primary and answers is used.
+    pub endpoints: Vec<Endpoint>,
+    /// Name of the primary, and the sentinels that know its address; the only endpoint has its credentials.
+    pub sentinels: Option<(Vec<u8>, Vec<Endpoint>)>,
+    /// Position of the address to begin with: not the first one after an attempt that was abandoned.
+    pub next: Cell<usize>,
+    /// TLS options, if the endpoints use TLS.
     pub tls: TlsOptions,
     /// Name of the connections of this process, which others are shown.
     pub own_name: Vec<u8>,
+}
+
+impl ServerOptions {
+    /// Returns true if the primary may be at another address later.
+    pub(super) fn has_choice(&self) -> bool {
+        self.sentinels.is_some() || self.endpoints.len() > 1
+    }
 }
 
 /// Parses the arguments after `lock`; `variable` reads the environment.
@@ -345,35 +373,59 @@ fn run(
     })
 }
 
-/// Determines the server. Options override the URL, and both override the environment.
+/// Determines the servers. Options override the URLs, and both override the environment.
 fn server(words: Words, password: Option<Vec<u8>>, own_name: Vec<u8>) -> Result<ServerOptions, String> {
     let given = words.password.map(OsString::into_vec);
     let (user, password) = (words.user.map(OsString::into_vec), given.clone().or(password));
-    let mut endpoint = match &words.url {
-        Some(url) => Endpoint::read(&url.to_string_lossy(), password.clone())
-            .map_err(|reason| format!("--url: {}", reason.replace("PASSWORD", PASSWORD)))?,
-        None => {
-            let host = words.host.unwrap_or_else(|| DEFAULT_HOST.into());
-            let tcp = || Address::Tcp(host, words.port.unwrap_or(DEFAULT_PORT));
-            let address = words.socket.map_or_else(tcp, Address::Unix);
-            let login = password.map(|password| Credentials { user: None, password });
-            Endpoint { address, is_tls: false, login, database: None }
+    let read = |url: &OsString| Endpoint::read(&url.to_string_lossy(), password.clone());
+    let mut endpoints: Vec<Endpoint> = words
+        .url
+        .iter()
+        .map(read)
+        .collect::<Result<_, _>>()
+        .map_err(|reason| format!("--url: {}", reason.replace("PASSWORD", PASSWORD)))?;
+    if endpoints.is_empty() {
+        let host = words.host.unwrap_or_else(|| DEFAULT_HOST.into());
+        let tcp = || Address::Tcp(host, words.port.unwrap_or(DEFAULT_PORT));
+        let address = words.socket.map_or_else(tcp, Address::Unix);
+        let login = password.map(|password| Credentials { user: None, password });
+        endpoints.push(Endpoint { address, is_tls: false, login, database: None });
+    }
+    for endpoint in &mut endpoints {
+        match (&mut endpoint.login, &user) {
+            (None, Some(_)) => return Err(format!("--user needs a password: --pass, or {PASSWORD}")),
+            (Some(login), user) => {
+                login.user = user.clone().or(login.user.take());
+                login.password = given.clone().unwrap_or_else(|| std::mem::take(&mut login.password));
+            }
+            (None, None) => {}
         }
+        endpoint.is_tls |= words.tls;
+        endpoint.database = words.db.or(endpoint.database);
+        if endpoint.is_tls && matches!(endpoint.address, Address::Unix(_)) {
+            return Err("a Unix socket speaks no TLS".into());
+        }
+    }
+    let sentinels = match (words.sentinel, words.master) {
+        (Some(list), Some(master)) => {
+            let sentinels = list.split(',').map(|text| sentinel(text, words.tls)).collect::<Result<_, _>>()?;
+            Some((master.into_vec(), sentinels))
+        }
+        _ => None,
     };
-    match (&mut endpoint.login, user) {
-        (None, Some(_)) => return Err(format!("--user needs a password: --pass, or {PASSWORD}")),
-        (Some(login), user) => {
-            login.user = user.or(login.user.take());
-            login.password = given.unwrap_or_else(|| std::mem::take(&mut login.password));
-        }
-        (None, None) => {}
+    Ok(ServerOptions { endpoints, sentinels, next: Cell::new(0), tls: words.tls_files.options(), own_name })
+}
+
+/// Parses the address of a sentinel.
+fn sentinel(text: &str, is_tls: bool) -> Result<Endpoint, String> {
+    let url = format!("redis://{text}");
+    let invalid = |_| "--sentinel: host:port or :password@host:port, and a comma before the next one".to_owned();
+    let mut endpoint = Endpoint::read(&url, None).map_err(invalid)?;
+    endpoint.is_tls = is_tls;
+    if let (Address::Tcp(_, port), Some(Uri { port: None, .. })) = (&mut endpoint.address, Uri::read(&url)) {
+        *port = SENTINEL_PORT;
     }
-    endpoint.is_tls |= words.tls;
-    endpoint.database = words.db.or(endpoint.database);
-    if endpoint.is_tls && matches!(endpoint.address, Address::Unix(_)) {
-        return Err("a Unix socket speaks no TLS".into());
-    }
-    Ok(ServerOptions { endpoint, tls: words.tls_files.options(), own_name })
+    Ok(endpoint)
 }
 
 /// Returns `user@host:pid`, which tells whose a lock is, and nothing of the command's secrets. Bytes that the names of
@@ -468,7 +520,7 @@ mod tests {
 
     #[test]
     fn the_server_is_that_of_the_options_the_url_or_the_environment() {
-        let at = |words: &[&str]| of_run(&[words, &["job", "--", "true"]].concat()).0.endpoint;
+        let at = |words: &[&str]| of_run(&[words, &["job", "--", "true"]].concat()).0.endpoints.remove(0);
         let login = |user: Option<&str>, password: &str| {
             Some(Credentials {
                 user: user.map(|user| user.as_bytes().to_vec()),
@@ -487,6 +539,14 @@ mod tests {
         let found = at(&["-s", "/run/s"]);
         assert_eq!((found.address, found.login), (Address::Unix("/run/s".into()), login(None, "env")));
         assert_eq!(at(&[]).address, tcp("127.0.0.1", 6379));
+        let (several, _) = of_run(&["-u", "redis://a:1/2", "-u", "rediss://b", "--db", "3", "job", "--", "true"]);
+        let found = several.endpoints.iter().map(|found| (found.address.clone(), found.is_tls, found.database));
+        assert!(found.eq([(tcp("a", 1), false, Some(3)), (tcp("b", 6379), true, Some(3))]) && several.has_choice());
+        let words = ["--sentinel", "a,:pw@[::1]:7", "--master", "m", "--tls", "-a", "own", "job", "--", "true"];
+        let found = of_run(&words).0.sentinels.expect("sentinels");
+        let sentinel = |address, login| Endpoint { address, is_tls: true, login, database: None };
+        let sentinels = vec![sentinel(tcp("a", 26379), None), sentinel(tcp("::1", 7), login(None, "pw"))];
+        assert_eq!(found, (b"m".to_vec(), sentinels));
     }
 
     #[test]
@@ -514,6 +574,9 @@ mod tests {
             (&["job", "-u", "db", "--", "x"], "--url: an address is redis://"),
             (&["job", "-s", "/run/s", "--tls", "--", "x"], "cannot be used with"),
             (&["job", "-u", "unix:///run/s", "--tls", "--", "x"], "speaks no TLS"),
+            (&["job", "--sentinel", "s:1", "--", "x"], "--master <NAME>"),
+            (&["job", "--sentinel", "s:x", "--master", "m", "--", "x"], "--sentinel: host:port"),
+            (&["job", "-u", "redis://a", "--sentinel", "s", "--master", "m", "--", "x"], "cannot be used with"),
             (&["job", "-E", "256", "--", "x"], "256 is not in 0..=255"),
         ] {
             let refusal = request(words).expect_err("refused");

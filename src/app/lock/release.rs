@@ -6,10 +6,11 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use crate::app::lock::claim::RELEASE;
-use crate::app::lock::connection::{LockConnection, integer};
+use crate::app::lock::connection::integer;
 use crate::app::lock::failure::{LockFailure, RequestError, exit};
 use crate::app::lock::info;
 use crate::app::lock::options::ServerOptions;
+use crate::app::lock::primary;
 use crate::app::lock::shown::shown;
 use crate::app::process::Console;
 
@@ -28,7 +29,7 @@ pub(super) async fn release(
         return Err(LockFailure { reason, status: Some(exit::USAGE) });
     }
     let failed = |error| LockFailure::of(error, name);
-    let mut connection = LockConnection::connect(server).await.map_err(failed)?;
+    let mut connection = primary::connect(server).await.map_err(failed)?;
     let safe = shown(name);
     let (token, held, has_locks) = match info::ask(&mut connection, name).await {
         Ok(None) => return Ok(nothing(&format!("{safe} is not held"), console)),

@@ -10,6 +10,7 @@ use crate::app::lock::failure::RequestError;
 use crate::app::lock::info::{Info, ask};
 use crate::app::lock::messages::Messages;
 use crate::app::lock::options::{ServerOptions, WaitVerbosity};
+use crate::app::lock::primary;
 use crate::app::lock::screen::columns;
 use crate::app::lock::shown::{cut, shown, time};
 
@@ -65,7 +66,7 @@ impl<'a> WaitReport<'a> {
         let (mut connection, mut crowds) = (None, 0);
         loop {
             if connection.is_none() {
-                connection = LockConnection::connect(self.server).await.ok();
+                connection = primary::connect(self.server).await.ok();
             }
             if let Some(open) = &mut connection {
                 match held(open, self.names).await {

@@ -15,6 +15,7 @@ use crate::app::lock::failure::{LockFailure, RequestError};
 use crate::app::lock::info::{self, Info};
 use crate::app::lock::list::{print_lines, table};
 use crate::app::lock::options::ServerOptions;
+use crate::app::lock::primary;
 use crate::app::lock::screen::{Screen, keys};
 use crate::app::lock::shown::{shown, time};
 use crate::app::lock::signals::SignalReceiver;
@@ -38,7 +39,7 @@ pub(super) async fn watch(
 ) -> Result<ExitCode, LockFailure> {
     let failed = |error| LockFailure::of(error, name.unwrap_or_default());
     let of_system = |cause: io::Error| LockFailure::of_system(system_text(&cause));
-    let mut connection = Some(LockConnection::connect(server).await.map_err(failed)?);
+    let mut connection = Some(primary::connect(server).await.map_err(failed)?);
     // The first look tells whether the server shows its locks at all.
     let mut locks = look(&mut connection, server, name).await.map_err(failed)?;
     let (mut signals, mut resumed) =
@@ -84,7 +85,7 @@ async fn look(
 ) -> Result<Locks, RequestError> {
     let open = match connection {
         Some(open) => open,
-        None => connection.insert(LockConnection::connect(server).await?),
+        None => connection.insert(primary::connect(server).await?),
     };
     match name {
         Some(name) => Ok(info::ask(open, name).await?.map(|info| (name.to_vec(), info)).into_iter().collect()),

@@ -6,6 +6,7 @@ mod connections;
 mod loss;
 mod modes;
 mod nested;
+mod primary;
 mod shown;
 mod signals;
 mod streams;
