@@ -38,8 +38,8 @@ LOCK_FOOT = r"""
 .B keylatch lock backup \-\- pg_dump \-f dump.sql shop
 One dump at a time, on whichever machine; a second one waits for the first.
 .TP
-.B keylatch lock nightly \-nq \-E 0 \-\- /usr/local/bin/nightly
-In the crontab of every machine: one runs it, the others do nothing.
+.B keylatch lock nightly \-nq \-E 0 \-\-at\-least 10m \-\- /usr/local/bin/nightly
+In the crontab of every machine: one runs it, the others do nothing, also if their clocks are minutes apart.
 .TP
 .B keylatch lock deploy \-\-wait 5m \-\-meta 'release 7' \-h locks.example \-\- ./deploy
 Others are shown who deploys what; after five minutes of waiting the exit status is 75.
