@@ -1,5 +1,6 @@
 //! Signals: those that are passed on to the command, each of them once.
 
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::harness::{TestServer, wait_for_exit};
@@ -50,6 +51,27 @@ fn a_signal_to_the_program_alone_reaches_a_command_on_a_terminal() {
         assert_eq!(next(&output).trim_end(), format!("got {name}"));
         assert_eq!(wait_for_exit(&mut terminal).code(), Some(5));
     }
+}
+
+#[test]
+fn ctrl_c_on_a_terminal_reaches_the_command_once() {
+    let server = TestServer::start();
+    let script = format!("trap \"echo got INT\" INT; trap \"echo usr; exit 5\" USR1; echo at $PPID; {FOREVER}");
+    let (binary, at) = (binary().display(), at(&server).join(" "));
+    let command = format!("env {} {binary} lock {at} job -- sh -c '{script}'", DEFAULT_SIGNALS);
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut terminal = terminal.spawn().expect("a terminal");
+    let output = lines(terminal.stdout.take().expect("a pipe"));
+    let program =
+        next(&output).trim_end().strip_prefix("at ").map(str::parse).expect("the process that holds the lock");
+    assert_eq!(next(&output).trim_end(), "ready");
+    terminal.stdin.as_mut().expect("a pipe").write_all(b"\x03").expect("it reads");
+    assert!(next(&output).trim_end().ends_with("got INT"));
+    // The passed signal comes after the decision on the signal before it.
+    assert!(send("USR1", program.expect("a number")));
+    assert_eq!(next(&output).trim_end(), "usr");
+    assert_eq!(wait_for_exit(&mut terminal).code(), Some(5));
 }
 
 #[test]
