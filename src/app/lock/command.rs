@@ -22,8 +22,9 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::app::lock::claim::{Claim, HeldGrant};
 use crate::app::lock::failure::exit;
-use crate::app::lock::options::{LockedCommand, OnLost};
+use crate::app::lock::options::LockedCommand;
 use crate::app::lock::shown::shown;
+use crate::app::lock::words::OnLost;
 use crate::app::process::Console;
 use crate::text::system_text;
 

@@ -23,6 +23,7 @@ mod tree;
 mod waiting;
 mod watch;
 mod witness;
+mod words;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

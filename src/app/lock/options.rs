@@ -3,13 +3,12 @@
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{ArgAction, Parser, ValueEnum};
 
-use crate::app::endpoint::{Credentials, DEFAULT_HOST, DEFAULT_PORT, Endpoint, TlsArgs};
+use crate::app::endpoint::{Credentials, DEFAULT_HOST, DEFAULT_PORT, Endpoint};
+use crate::app::lock::words::{OnLost, Words};
 use crate::app::uri::Uri;
 use crate::dial::{Address, TlsOptions};
 
@@ -19,166 +18,8 @@ const PASSWORD: &str = "REDISCLI_AUTH";
 /// The shortest TTL, which leaves time to renew it.
 const TTL_MIN: Duration = Duration::from_millis(100);
 
-const URL_HELP: &str = "redis://[user:password@]host[:port][/db], rediss:// or unix:///path";
-
 /// The port of a sentinel whose address names none.
 const SENTINEL_PORT: u16 = 26379;
-
-const USAGE: &str = "\
-keylatch lock [options] NAME... -- COMMAND [ARGUMENT...]
-       keylatch lock [options] --list [PATTERN] [--json]
-       keylatch lock [options] --watch [NAME]
-       keylatch lock [options] --release NAME [--force]";
-
-const DETAILS: &str = "\
-A time is 500ms, 30s, 5m, 2h, or a number of seconds. Without --wait, a lock that is held is waited for
-without limit, and a server that is not there not at all.
-The password can also come from the environment, which other users cannot see: REDISCLI_AUTH.
-
-COMMAND runs with the variables KEYLATCH_LOCK (the names), KEYLATCH_FENCE (for each the fencing token, a
-number that increases from holder to holder; unset where the server has none) and KEYLATCH_TOKEN (what
-the locks are held with). They are renewed at a third of their TTL, and released when COMMAND ends.
-TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to COMMAND, unless they were sent to its whole process
-group, as a terminal does with Ctrl-C. If this program is killed, COMMAND is ended as by --on-lost.
-In COMMAND, keylatch lock on the same names holds the same locks, and leaves them as they are.
-
-A lock is lost when the server says so, or when the server could not be reached for its TTL. COMMAND and
-what it has started are then sent TERM, and KILL if it is still there after --kill-after. With --on-lost
-kill that comes at once, with --on-lost warn nothing but a message. Of several --url the first that
-is a primary is used, or the one that --sentinel finds. After a failover the primary is looked for again;
-a lock that it does not have is lost.
-
-Redis and Valkey have no LOCK commands: there one lock is taken by SET NX PX, by one holder, without
-queue and fence.
-
-Exit status: that of COMMAND; 128 + n when signal n has ended it; 127 when there is no such command, 126
-when it cannot be executed. Of keylatch lock itself, when COMMAND has not run, or not to its end:
-  75   the lock is held by another (--conflict-exit-code)
-  79   the lock was lost, and COMMAND was ended, or was found to have lost it when it ended
-  69   no server: not reachable, loading, a replica
-  77   the server refuses: password, permission, a key that is no lock, a lock that it does not have
-  64   wrong options
-  71   the system starts no process, or standard output cannot be written
---list, --watch and --release exit with 0, or these; --release with 1 when there was nothing to release.";
-
-/// The arguments, as parsed by clap; `-h` is the host, as in redis-cli.
-#[derive(Debug, Parser)]
-#[command(
-    about = "Runs a command while it holds a lock; waits for the lock in the order of arrival.",
-    override_usage = USAGE,
-    after_help = DETAILS,
-    args_override_self = true,
-    disable_help_flag = true,
-    no_binary_name = true
-)]
-struct Words {
-    /// The lock: a key of the server; several are taken together, all or none
-    #[arg(value_name = "NAME")]
-    names: Vec<OsString>,
-    /// The command to run while the lock is held
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
-    /// Hold it together with others who share it
-    #[arg(long, conflicts_with = "permits")]
-    shared: bool,
-    /// Hold this many permits of a semaphore
-    #[arg(long, value_name = "N")]
-    permits: Option<u32>,
-    /// The permits that there are; needed where there is no semaphore yet
-    #[arg(long, value_name = "M", requires = "permits")]
-    of: Option<u32>,
-    /// The TTL of the lock after each renewal
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
-    ttl: Duration,
-    /// The time to wait for the server and the lock, at most; 0 not at all
-    #[arg(short, long, value_name = "TIME", value_parser = duration, alias = "timeout")]
-    wait: Option<Duration>,
-    /// Do not wait, as --wait 0
-    #[arg(short, long, conflicts_with = "wait")]
-    nonblock: bool,
-    /// Keep the lock for this long from its start, though COMMAND has ended
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    at_least: Option<Duration>,
-    /// The exit status when the lock is held by another
-    #[arg(short = 'E', long, value_name = "NUMBER", default_value = "75")]
-    conflict_exit_code: u8,
-    /// On the loss of the lock: term, kill, or warn
-    #[arg(long, value_name = "HOW", default_value = "term", hide_possible_values = true)]
-    on_lost: OnLost,
-    /// The time from TERM to KILL after a lost lock
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
-    kill_after: Duration,
-    /// The purpose of the lock; others are shown it after user@host:pid
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    meta: Option<OsString>,
-    /// Tell about the wait also without a terminal
-    #[arg(long)]
-    verbose: bool,
-    /// Tell nothing about the wait, nor of a lock that is held
-    #[arg(short, long, conflicts_with = "verbose")]
-    quiet: bool,
-    /// List the locks
-    #[arg(long, group = "mode")]
-    list: bool,
-    /// List them as JSON, an object in a line
-    #[arg(long)]
-    json: bool,
-    /// Follow a lock and its queue, or all locks
-    #[arg(long, group = "mode")]
-    watch: bool,
-    /// Release a lock, whoever holds it
-    #[arg(long, group = "mode")]
-    release: bool,
-    /// Release it without asking
-    #[arg(long)]
-    force: bool,
-    /// The server (default: 127.0.0.1)
-    #[arg(short = 'h', long, value_name = "HOST")]
-    host: Option<String>,
-    /// Its port (default: 6379)
-    #[arg(short, long, value_name = "PORT")]
-    port: Option<u16>,
-    /// Its Unix socket, instead of host and port
-    #[arg(short, long, value_name = "PATH", conflicts_with_all = ["host", "port"])]
-    socket: Option<PathBuf>,
-    /// All of that in one word
-    #[arg(short, long, value_name = "URL", help = URL_HELP, conflicts_with_all = ["host", "port", "socket"])]
-    url: Vec<OsString>,
-    /// The sentinels that are asked for the primary, separated by commas
-    #[arg(long, value_name = "HOST:PORT", requires = "master", conflicts_with_all = ["host", "port", "socket", "url"])]
-    sentinel: Option<String>,
-    /// The name of the primary at the sentinels
-    #[arg(long, value_name = "NAME", requires = "sentinel")]
-    master: Option<OsString>,
-    /// The user
-    #[arg(long, value_name = "NAME")]
-    user: Option<OsString>,
-    /// The password
-    #[arg(short = 'a', long = "pass", value_name = "PASSWORD", allow_hyphen_values = true)]
-    password: Option<OsString>,
-    /// The number of the database
-    #[arg(long, value_name = "NUMBER")]
-    db: Option<u32>,
-    /// Use TLS
-    #[arg(long, conflicts_with = "socket")]
-    tls: bool,
-    #[command(flatten)]
-    tls_files: TlsArgs,
-    /// Print this help
-    #[arg(long, action = ArgAction::HelpShort)]
-    help: Option<bool>,
-}
-
-/// Reaction to the loss of the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum OnLost {
-    /// TERM, and later KILL
-    Term,
-    /// KILL at once
-    Kill,
-    /// Nothing but a message
-    Warn,
-}
 
 /// Mode in which a lock is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,8 +126,8 @@ impl ServerOptions {
 /// The reason for which the arguments are invalid.
 pub(super) fn read(words: Vec<Vec<u8>>, variable: impl Fn(&str) -> Option<OsString>) -> Result<LockInvocation, String> {
     let has_dashes = words.iter().any(|word| word == b"--");
-    let mut words = match Words::try_parse_from(words.into_iter().map(OsString::from_vec)) {
-        Ok(words) => words,
+    let mut words = match Words::matches(words.into_iter().map(OsString::from_vec).collect()) {
+        Ok(mut matches) => Words::read(&mut matches)?,
         Err(error) if error.kind() == ErrorKind::DisplayHelp => return Ok(LockInvocation::Print(error.to_string())),
         Err(error) => {
             let hint = match error.kind() {
@@ -360,7 +201,7 @@ fn run(
         command: std::mem::take(&mut words.command),
         ttl: words.ttl,
         wait: if words.nonblock { Some(Duration::ZERO) } else { words.wait },
-        at_least: words.at_least.unwrap_or_default(),
+        at_least: words.at_least,
         conflict: words.conflict_exit_code,
         on_lost: words.on_lost,
         kill_after: words.kill_after,
@@ -449,24 +290,6 @@ fn name_in(users: &[u8], id: &str) -> Option<Vec<u8>> {
     of_id?.next().filter(|name| !name.is_empty()).map(<[u8]>::to_vec)
 }
 
-/// Parses a time.
-fn duration(text: &str) -> Result<Duration, String> {
-    const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-    /// A century, which every server can count.
-    const MOST: f64 = 100.0 * 365.0 * 86400.0;
-    let (digits, unit) = UNITS
-        .iter()
-        .find_map(|(name, unit)| text.strip_suffix(name).map(|digits| (digits, *unit)))
-        .unwrap_or((text, 1.0));
-    let is_plain =
-        digits.starts_with(|c: char| c.is_ascii_digit()) && digits.bytes().all(|c| c.is_ascii_digit() || c == b'.');
-    let number: Option<f64> = digits.parse().ok().filter(|number| is_plain && number * unit <= MOST);
-    match number {
-        Some(number) => Ok(Duration::from_millis((number * unit * 1000.0).round() as u64)),
-        None => Err("a time is 500ms, 30s, 5m, 2h, or a number of seconds".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -492,17 +315,6 @@ mod tests {
     }
 
     #[test]
-    fn times_have_units_and_a_bare_number_is_seconds() {
-        for (text, ms) in [("0", 0), ("500ms", 500), ("30s", 30_000), ("5m", 300_000), ("2h", 7_200_000), ("1.5", 1500)]
-        {
-            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        for bad in ["", "s", "-1s", "+1", "x", "10x", "1.5.2", "1e9", "nan", "inf", " 1", "9999999999h"] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
     fn everything_after_the_dashes_is_the_command() {
         let (_, run) = of_run(&["job", "--ttl", "5m", "-w", "0", "--", "make", "-n", "--", "x"]);
         assert_eq!(
@@ -510,6 +322,9 @@ mod tests {
             (vec![b"job".to_vec()], Duration::from_secs(300), Some(Duration::ZERO))
         );
         assert_eq!(run.command, ["make", "-n", "--", "x"]);
+        let (_, run) = of_run(&["a", "--timeout", "1", "b", "--meta", "-m", "--ttl", "9s", "--ttl", "5m", "--", "-x"]);
+        assert_eq!((run.names, run.wait), (vec![b"a".to_vec(), b"b".to_vec()], Some(Duration::from_secs(1))));
+        assert_eq!((run.meta, run.ttl, run.command), (b"-m".to_vec(), Duration::from_secs(300), vec!["-x".into()]));
         let (_, run) = of_run(&["-n", "-E", "9", "--on-lost", "warn", "--verbose", "job", "--", "true"]);
         assert_eq!((run.wait, run.conflict, run.on_lost), (Some(Duration::ZERO), 9, OnLost::Warn));
         assert_eq!((run.verbosity, run.meta), (WaitVerbosity::Always, Vec::new()));
@@ -577,7 +392,7 @@ mod tests {
             (&["job", "--sentinel", "s:1", "--", "x"], "--master <NAME>"),
             (&["job", "--sentinel", "s:x", "--master", "m", "--", "x"], "--sentinel: host:port"),
             (&["job", "-u", "redis://a", "--sentinel", "s", "--master", "m", "--", "x"], "cannot be used with"),
-            (&["job", "-E", "256", "--", "x"], "256 is not in 0..=255"),
+            (&["job", "-E", "256", "--", "x"], "it is not in 0..=255"),
         ] {
             let refusal = request(words).expect_err("refused");
             assert!(refusal.contains(part), "{words:?}: {refusal}");

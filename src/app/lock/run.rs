@@ -14,12 +14,13 @@ use crate::app::lock::command::{self, cannot_run};
 use crate::app::lock::failure::{LockFailure, exit};
 use crate::app::lock::holder::{JobLock, Release, ms};
 use crate::app::lock::messages::Messages;
-use crate::app::lock::options::{LockedCommand, OnLost, ServerOptions};
+use crate::app::lock::options::{LockedCommand, ServerOptions};
 use crate::app::lock::shown::time;
 use crate::app::lock::signals::SignalReceiver;
 use crate::app::lock::tree::Tree;
 use crate::app::lock::waiting::WaitReport;
 use crate::app::lock::witness::{Witness, pass_on};
+use crate::app::lock::words::OnLost;
 use crate::app::process::Console;
 use crate::text::system_text;
 
