@@ -250,3 +250,12 @@ fn an_expired_key_that_swapdb_brings_is_no_change_for_those_who_watch_its_name()
         client.expect(&[("MULTI", OK), ("PING", QUEUED), ("EXEC", "*1 +PONG")]);
     }
 }
+
+#[test]
+fn subscriptions_that_are_queued_with_replies_off_are_not_told() {
+    let server = TestServer::start();
+    let mut client = server.client3();
+    client.send(b"CLIENT REPLY OFF\r\nMULTI\r\nSSUBSCRIBE s\r\nSUBSCRIBE c\r\nCLIENT REPLY ON\r\nDISCARD\r\n");
+    client.send(b"CLIENT REPLY ON\r\nPING\r\n");
+    assert_eq!([client.reply(), client.reply()], [OK, "+PONG"]);
+}

@@ -52,10 +52,10 @@ impl BatchRun<'_> {
         }
         let next = match apply_fault(client, command, admitted) {
             Ok(command) => {
-                client.caller.called = Some(command);
+                let is_queued = client.session.transaction.is_some() && command.flags & NO_QUEUE == 0;
+                (client.caller.called, answered) = (Some(command), (!is_queued).then_some(command));
                 client.session.replies.begin_request();
-                answered = Some(command);
-                if client.session.transaction.is_some() && command.flags & NO_QUEUE == 0 {
+                if is_queued {
                     Self::queue(client, command, request, out)
                 } else if let Some(next) = self.defer_to_engine(client, command, request, out) {
                     next
