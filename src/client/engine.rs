@@ -30,9 +30,9 @@ pub(crate) trait Engine: Send + Sync {
     /// cluster before the change: from then on, no call is executed that was admitted by the former state.
     fn settle(&self, done: oneshot::Sender<()>);
 
-    /// Reports when the outcomes are known of all transactions that were sent, also of those whose clients were told that
-    /// they are not known.
-    fn confirm(&self, done: oneshot::Sender<()>);
+    /// Answers a client with the number of members, besides one, that have all changes so far, when the outcomes are
+    /// known of all transactions that were sent, also of those whose clients were told that they are not known.
+    fn confirm(&self, wait: Arc<ClientWait>);
 
     /// Carries out the work that is due after the clock was moved.
     fn follow_clock(&self);

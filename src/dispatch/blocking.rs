@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::client::registry::{
-    AwaitedGroup, BlockedCall, BlockedOn, Blocking, Grant, OnTimeout, QueuePlace, Suspended, Unblocked,
+    AwaitedGroup, BlockedCall, BlockedOn, Blocking, ClientWait, Grant, OnTimeout, QueuePlace, Suspended, Unblocked,
 };
 use crate::dispatch::call::CallMode;
 use crate::dispatch::serve::{held_lock, token_at};
@@ -20,6 +20,23 @@ impl Call<'_> {
     /// call replies at once.
     pub fn wait_until(&mut self, until_ms: u64, on_timeout: impl Fn(&mut Reply<'_>) + Send + 'static) {
         self.block(until_ms, Box::new(on_timeout), None);
+    }
+
+    /// Blocks the client like [`Call::wait_until`], and returns the wait, for another task to answer; `None` for a nested
+    /// call.
+    pub(crate) fn wait_for_answer(
+        &mut self,
+        until_ms: u64,
+        on_timeout: impl Fn(&mut Reply<'_>) + Send + 'static,
+    ) -> Option<Arc<ClientWait>> {
+        if self.is_nested() {
+            return None;
+        }
+        let suspended = self.suspend(until_ms, Box::new(on_timeout), None);
+        let wait = suspended.blocked.shared_wait();
+        self.timer.report_next();
+        self.mode.leave(Next::Continue(Box::new(suspended)));
+        Some(wait)
     }
 
     /// Blocks the client on the keys of its request, except on keys with the flag INSERT. When one of them has changed

@@ -96,8 +96,8 @@ impl Engine for Handle {
         self.tell_client(ClientInput::Settle(done));
     }
 
-    fn confirm(&self, done: oneshot::Sender<()>) {
-        self.tell_client(ClientInput::Confirm(done));
+    fn confirm(&self, wait: Arc<ClientWait>) {
+        self.tell_client(ClientInput::Confirm(wait));
     }
 
     fn follow_clock(&self) {

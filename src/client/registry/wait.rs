@@ -168,6 +168,11 @@ impl ClientWait {
         self.number
     }
 
+    /// Returns true until the client is answered or unblocked.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.ticket.is_blocked()
+    }
+
     /// Reserves the answer for an engine from now on; returns false if the client is not blocked any more.
     pub(crate) fn begin_commit(&self) -> bool {
         self.set_committing(true)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use crate::client::engine::Engine;
 use crate::client::info::ClientInfo;
@@ -48,7 +48,8 @@ fn wait(call: &mut Call<'_>) -> Result<()> {
     }
     let (replicas, until_ms) = (call.args.int()?, read_timeout(call)?);
     if let Some(engine) = call.namespace.engine() {
-        return wait_for_majority(call, engine, until_ms);
+        wait_for_majority(call, engine, until_ms);
+        return Ok(());
     }
     let position = call.caller.info.written.load(Relaxed);
     let awaited = AwaitedReplicas { count: usize::try_from(replicas).unwrap_or(0), position, must_be_synced: false };
@@ -56,47 +57,12 @@ fn wait(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Replies with the number of members of a cluster, besides one, that certainly have all changes so far; 0 while the
-/// outcome of one of them is not known, and in a transaction, which cannot wait for that.
-fn wait_for_majority(call: &mut Call<'_>, engine: &dyn Engine, until_ms: u64) -> Result<()> {
-    if call.is_nested() {
-        call.reply.int(0);
-        return Ok(());
-    }
-    let (done, confirmed) = oneshot::channel();
-    engine.confirm(done);
-    call.continue_with(Confirming { confirmed, is_confirmed: false, clock: call.namespace.clock.clone(), until_ms })
-}
-
-/// The continuation of WAIT where the data is in a cluster.
-struct Confirming {
-    confirmed: oneshot::Receiver<()>,
-    is_confirmed: bool,
-    clock: Clock,
-    /// The end of the timeout, in monotonic milliseconds.
-    until_ms: u64,
-}
-
-impl Continuation for Confirming {
-    fn wait(&mut self) -> Wait<'_> {
-        let Confirming { confirmed, is_confirmed, clock, until_ms } = self;
-        Wait::Work(Box::pin(async move {
-            tokio::select! {
-                biased;
-                told = confirmed => *is_confirmed = told.is_ok(), // the channel is closed if the server stops
-                () = clock.reach(*until_ms) => {}
-            }
-        }))
-    }
-
-    fn step(&mut self, env: Env<'_>, _: &mut View<'_>, reply: &mut Reply<'_>, _: Unblocked) -> Result<bool> {
-        let copies = env.namespace.observed.engine.cluster.lock().copies();
-        reply.int(if self.is_confirmed { copies as i64 } else { 0 });
-        Ok(true)
-    }
-
-    fn needs_no_keys(&self) -> bool {
-        true
+/// Replies with the number of members of a cluster, besides one, that certainly have all changes so far; 0 if the
+/// outcome of one of them is not known by the timeout, and in a transaction, which cannot wait for that.
+fn wait_for_majority(call: &mut Call<'_>, engine: &dyn Engine, until_ms: u64) {
+    match call.wait_for_answer(until_ms, |reply| reply.int(0)) {
+        Some(wait) => engine.confirm(wait),
+        None => call.reply.int(0),
     }
 }
 

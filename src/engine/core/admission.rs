@@ -1,13 +1,17 @@
 //! Calls that were admitted before a change of the admission state: a pause, users, clients that were told to close.
 //! The engine waits for those sent to the cluster, and checks the others again before they are sent.
 
+use std::sync::Arc;
+
 use tokio::sync::oneshot;
 
 use crate::client::engine::StagedOutcome;
+use crate::client::registry::{ClientWait, Unblocked};
 use crate::dispatch::staged::{Withdrawal, admit_staged, record_withdrawal};
 use crate::engine::core::Core;
-use crate::engine::group::{CallGroup, Flight};
+use crate::engine::group::CallGroup;
 use crate::engine::pending::{PendingWork, WorkItem};
+use crate::resp::{Output, Protocol, Reply};
 use crate::store::NEVER;
 use crate::time::clock::Now;
 
@@ -18,24 +22,29 @@ impl Core {
         self.look_at_paused(); // the change may be the end of the pause, or of a client
     }
 
-    /// Signals `done` once the outcome of all transactions in flight is known, whatever their clients were told.
-    pub(super) fn confirm(&mut self, done: oneshot::Sender<()>) {
-        self.confirming.push((self.number, done));
+    /// Answers a client once the outcome of all transactions in flight is known, whatever their clients were told.
+    pub(super) fn confirm(&mut self, wait: Arc<ClientWait>) {
+        self.confirming.push((self.number, wait));
     }
 
-    /// Signals waiters whose transactions are settled; those of [`Core::settle`] also when the clients were told that
-    /// the outcome is unknown.
+    /// Signals waiters whose transactions are settled, or whose clients were told that the outcome is unknown.
     pub(super) fn tell_settled(&mut self) {
-        let oldest = |is_awaited: fn(&Flight) -> bool| {
-            let awaited = self.flights.values().filter(|flight| is_awaited(flight));
-            awaited.map(|flight| flight.number).min().unwrap_or(u64::MAX)
-        };
-        let (settled, confirmed) = (oldest(|flight| flight.group.is_some()), oldest(|_| true));
-        let settled = self.settling.extract_if(.., |(number, _)| *number < settled);
-        let confirmed = self.confirming.extract_if(.., |(number, _)| *number < confirmed);
-        for (_, done) in settled.chain(confirmed) {
+        let flights = || self.flights.values().filter(|flight| flight.group.is_some());
+        let oldest = flights().map(|flight| flight.number).min().unwrap_or(u64::MAX);
+        for (_, done) in self.settling.extract_if(.., |(number, _)| *number < oldest) {
             let _ = done.send(()); // the client may be gone
         }
+    }
+
+    /// Answers clients that wait for transactions whose outcome is known by now.
+    pub(super) fn tell_confirmed(&mut self) {
+        let oldest = self.flights.values().map(|flight| flight.number).min().unwrap_or(u64::MAX);
+        for (_, wait) in self.confirming.extract_if(.., |(number, _)| *number < oldest) {
+            let (copies, mut out) = (self.stats.cluster.lock().copies(), Output::new());
+            Reply::new(&mut out, Protocol::default()).int(copies as i64);
+            wait.answer(|_| Some(Unblocked::Served(out)));
+        }
+        self.confirming.retain(|(_, wait)| wait.is_blocked());
     }
 
     /// Resumes calls that a pause has held back, if it is over.

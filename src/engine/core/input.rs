@@ -23,8 +23,8 @@ pub(in crate::engine) enum ClientInput {
     EndSession(u64),
     /// The admission state has changed.
     Settle(oneshot::Sender<()>),
-    /// The outcomes of all transactions are asked for.
-    Confirm(oneshot::Sender<()>),
+    /// A client waits for the outcomes of all transactions.
+    Confirm(Arc<ClientWait>),
     /// The mirror is to be brought up to date.
     Refresh(oneshot::Sender<Result<()>>),
 }
@@ -38,7 +38,7 @@ impl Core {
             ClientInput::LeaveQueue(lock, wait, done) => self.leave_queue(lock, wait, done),
             ClientInput::EndSession(client) => self.end_session(client),
             ClientInput::Settle(done) => self.settle(done),
-            ClientInput::Confirm(done) => self.confirm(done),
+            ClientInput::Confirm(wait) => self.confirm(wait),
             ClientInput::Refresh(done) => self.refresh(done),
         }
     }

@@ -130,8 +130,8 @@ pub(super) struct Core {
     paused: (Vec<PendingWork>, u64),
     /// Waiters for the outcome of all transactions up to a number.
     settling: Vec<(u64, oneshot::Sender<()>)>,
-    /// The same, whatever the clients of these transactions were told.
-    confirming: Vec<(u64, oneshot::Sender<()>)>,
+    /// Clients that wait for the outcome of all transactions up to a number, whatever the clients of these were told.
+    confirming: Vec<(u64, Arc<ClientWait>)>,
 }
 
 impl KnownKeys for Core {
@@ -643,6 +643,7 @@ impl Core {
         self.continue_flights(now);
         self.end_pause(now);
         self.tell_settled();
+        self.tell_confirmed();
         let due = self.retry_at.extract_if(.., |(at_ms, _)| *at_ms <= now.mono_ms()).map(|(_, wait)| wait);
         self.again.extend(due.collect::<Vec<_>>());
         std::mem::take(&mut self.again).into_iter().for_each(|wait| self.repeat(wait));

@@ -50,6 +50,11 @@ fn wait_and_replicas_tell_what_a_majority_has() {
     assert!(reply.starts_with("-UNCERTAIN") || reply.starts_with("-NOQUORUM"), "{reply}");
     if reply.starts_with("-UNCERTAIN") {
         client.expect(&[("WAIT 1 1", ":0")]);
+        let unblock = format!("CLIENT UNBLOCK {}", client.int("CLIENT ID"));
+        client.send(b"WAIT 1 0\r\n");
+        let mut other = fleet.servers[0].client();
+        wait_until(|| other.call(&unblock) == ":1");
+        assert_eq!(client.reply(), ":0");
     }
     etcd.resume(1);
     wait_until(|| client.call("SET k x") == "+OK");
