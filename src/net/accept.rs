@@ -287,7 +287,7 @@ impl ServerShared {
                 Ok(_) => server.clients.admit(peer, server.clock.now(), config.clients_max()),
                 Err(_) => None,
             };
-            (shaken, info)
+            (shaken.map(|stream| -> OtherStream { Box::new(stream) }), info)
         });
     }
 
@@ -299,7 +299,9 @@ impl ServerShared {
         let peer = Peer { addr: addr.clone(), laddr: addr, fd, is_unix: true };
         let Ok(stream) = stream.into_std() else { return };
         let served_at_once = (&self.namespace, Duration::ZERO);
-        self.hand_out(served_at_once, peer, &config, async move { UnixStream::from_std(stream) });
+        self.hand_out(served_at_once, peer, &config, async move {
+            UnixStream::from_std(stream).map(|stream| -> OtherStream { Box::new(stream) })
+        });
     }
 
     /// Hands a client's connection to the next worker, which registers it with its own runtime.
@@ -361,6 +363,15 @@ impl ServerShared {
         self.tasks.spawn(say_and_close(stream, error));
     }
 }
+
+/// Stream that is no plain TCP connection. TLS and Unix sockets share the code of a connection, by dynamic dispatch of
+/// their reads and writes: another instance of it is 60 KB of the binary.
+type OtherStream = Box<dyn ByteStream>;
+
+/// Stream of bytes in both directions.
+trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
 impl AcceptsFor for ServerShared {
     fn accept_for(self: Arc<Self>, namespace: &Arc<Namespace>, opened: &mut ListeningPort) {

@@ -1,6 +1,6 @@
 //! The connection of one client: read, decode all requests, execute all, write once.
 //!
-//! Generic over the stream, so that TCP, TLS and Unix sockets share all code. While replies wait for a slow reader the
+//! Generic over the stream: TCP, or any other behind a pointer. While replies wait for a slow reader the
 //! connection continues to read, as Redis does, because many clients send a whole pipeline before they read; the
 //! pending output is limited by `client-output-buffer-limit` and by the total of all clients (`Backlog`).
 
