@@ -38,7 +38,7 @@ impl Cluster {
     /// Creates the client of a cluster, without connecting to it.
     pub(super) fn new(urls: &[String], access: MemberAccess, stats: Arc<EngineStats>) -> Self {
         let endpoints = urls.iter().map(|url| Endpoint { url: url.clone(), client: Mutex::default() }).collect();
-        stats.cluster.lock().members = urls.len();
+        stats.cluster.lock().members = 1;
         let cluster = Cluster { endpoints, access, present: AtomicUsize::new(0), stats };
         cluster.show_present();
         cluster
@@ -153,7 +153,7 @@ impl Cluster {
     /// Requests the version and the cluster state of the present endpoint; returns the version.
     pub(super) async fn look(&self) -> Result<String, ClusterFailure> {
         let status = self.ask(|client| async move { client.status().await }).await?;
-        // Without an answer, as where etcd does not allow the question, the last known number stands.
+        // Without an answer, the last known number stands.
         let listed = self.ask(|client| async move { client.member_list().await }).await;
         let mut known = self.stats.cluster.lock();
         known.version = status.version;

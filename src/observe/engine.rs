@@ -47,7 +47,7 @@ pub(crate) struct ClusterState {
     pub(crate) leader: u64,
     /// Size of the endpoint's database, in bytes.
     pub(crate) size: i64,
-    /// Number of members that vote; at first, that of the endpoints in the settings.
+    /// Number of members that vote; 1 while it is not known.
     pub(crate) members: usize,
 }
 

@@ -48,7 +48,7 @@ fn wait(call: &mut Call<'_>) -> Result<()> {
     }
     let (replicas, until_ms) = (call.args.int()?, read_timeout(call)?);
     if let Some(engine) = call.namespace.engine() {
-        wait_for_majority(call, engine, until_ms);
+        wait_for_majority(call, engine, (replicas, until_ms));
         return Ok(());
     }
     let position = call.caller.info.written.load(Relaxed);
@@ -58,11 +58,15 @@ fn wait(call: &mut Call<'_>) -> Result<()> {
 }
 
 /// Replies with the number of members of a cluster, besides one, that certainly have all changes so far; 0 if the
-/// outcome of one of them is not known by the timeout, and in a transaction, which cannot wait for that.
-fn wait_for_majority(call: &mut Call<'_>, engine: &dyn Engine, until_ms: u64) {
-    match call.wait_for_answer(until_ms, |reply| reply.int(0)) {
-        Some(wait) => engine.confirm(wait),
-        None => call.reply.int(0),
+/// outcome of one of them is not known by the timeout, in a transaction, which cannot wait for that, and to a client
+/// that asks for no replica, which does not wait in Redis either.
+fn wait_for_majority(call: &mut Call<'_>, engine: &dyn Engine, (replicas, until_ms): (i64, u64)) {
+    if replicas > 0
+        && let Some(wait) = call.wait_for_answer(until_ms, |reply| reply.int(0))
+    {
+        engine.confirm(wait);
+    } else {
+        call.reply.int(0);
     }
 }
 

@@ -38,6 +38,9 @@ impl Core {
 
     /// Answers clients that wait for transactions whose outcome is known by now.
     pub(super) fn tell_confirmed(&mut self) {
+        if self.confirming.is_empty() {
+            return;
+        }
         let oldest = self.flights.values().map(|flight| flight.number).min().unwrap_or(u64::MAX);
         for (_, wait) in self.confirming.extract_if(.., |(number, _)| *number < oldest) {
             let (copies, mut out) = (self.stats.cluster.lock().copies(), Output::new());
