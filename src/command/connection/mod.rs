@@ -320,11 +320,10 @@ fn reset(call: &mut Call<'_>) -> Result<()> {
     if call.session()?.replies == Replies::Off {
         call.session()?.replies = Replies::On; // a reply that CLIENT REPLY SKIP suppresses stays suppressed
     }
-    call.take_pushed();
     (call.caller.reads_replica, call.caller.is_asking) = (false, false);
     call.caller.info.flags.set_no_touch(false);
     call.caller.info.flags.set_notices(NoticeMode::Off);
-    call.set_protocol(Protocol::Resp2);
+    call.set_protocol(Protocol::Resp2); // messages of the former subscriptions are written first
     call.caller.log_out(&namespace.acl);
     set_name(call, String::new());
     monitor::stop(call)?;
