@@ -1,7 +1,8 @@
 //! Signals: those that are passed on to the command, each of them once.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::Receiver;
 
 use crate::harness::{TestServer, wait_for_exit};
 use crate::lock_command::{DEFAULT_SIGNALS, FOREVER, Running, at, lines, next};
@@ -33,21 +34,28 @@ fn a_signal_to_the_process_group_reaches_the_command_once() {
     assert_eq!(running.end(), (Some(5), String::new()));
 }
 
+/// Runs a script under the lock `job` on a terminal of its own; returns the terminal, the output, and the process that
+/// holds the lock. The script writes `at`, the number of that process, and `ready`.
+fn on_terminal(server: &TestServer, script: &str) -> (Child, Receiver<String>, i32) {
+    let (binary, at) = (binary().display(), at(server).join(" "));
+    let command = format!("env {} {binary} lock {at} job -- sh -c '{script}'", DEFAULT_SIGNALS);
+    let mut terminal = Command::new("script");
+    terminal.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut terminal = terminal.spawn().expect("a terminal");
+    let output = lines(terminal.stdout.take().expect("a pipe"));
+    let told = next(&output);
+    let program = told.trim_end().strip_prefix("at ").map(str::parse).expect("the process that holds the lock");
+    assert_eq!(next(&output).trim_end(), "ready");
+    (terminal, output, program.expect("the number of a process"))
+}
+
 #[test]
 fn a_signal_to_the_program_alone_reaches_a_command_on_a_terminal() {
     let server = TestServer::start();
     for name in ["INT", "QUIT", "TERM"] {
         let script = format!("trap \"echo got {name}; exit 5\" {name}; echo at $PPID; {FOREVER}");
-        let (binary, at) = (binary().display(), at(&server).join(" "));
-        let command = format!("env {} {binary} lock {at} job -- sh -c '{script}'", DEFAULT_SIGNALS);
-        let mut terminal = Command::new("script");
-        terminal.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut terminal = terminal.spawn().expect("a terminal");
-        let output = lines(terminal.stdout.take().expect("a pipe"));
-        let told = next(&output);
-        let program = told.trim_end().strip_prefix("at ").expect("the process that holds the lock");
-        assert_eq!(next(&output).trim_end(), "ready");
-        assert!(send(name, program.parse().expect("the number of a process")));
+        let (mut terminal, output, program) = on_terminal(&server, &script);
+        assert!(send(name, program));
         assert_eq!(next(&output).trim_end(), format!("got {name}"));
         assert_eq!(wait_for_exit(&mut terminal).code(), Some(5));
     }
@@ -57,19 +65,11 @@ fn a_signal_to_the_program_alone_reaches_a_command_on_a_terminal() {
 fn ctrl_c_on_a_terminal_reaches_the_command_once() {
     let server = TestServer::start();
     let script = format!("trap \"echo got INT\" INT; trap \"echo usr; exit 5\" USR1; echo at $PPID; {FOREVER}");
-    let (binary, at) = (binary().display(), at(&server).join(" "));
-    let command = format!("env {} {binary} lock {at} job -- sh -c '{script}'", DEFAULT_SIGNALS);
-    let mut terminal = Command::new("script");
-    terminal.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut terminal = terminal.spawn().expect("a terminal");
-    let output = lines(terminal.stdout.take().expect("a pipe"));
-    let program =
-        next(&output).trim_end().strip_prefix("at ").map(str::parse).expect("the process that holds the lock");
-    assert_eq!(next(&output).trim_end(), "ready");
+    let (mut terminal, output, program) = on_terminal(&server, &script);
     terminal.stdin.as_mut().expect("a pipe").write_all(b"\x03").expect("it reads");
     assert!(next(&output).trim_end().ends_with("got INT"));
     // The passed signal comes after the decision on the signal before it.
-    assert!(send("USR1", program.expect("a number")));
+    assert!(send("USR1", program));
     assert_eq!(next(&output).trim_end(), "usr");
     assert_eq!(wait_for_exit(&mut terminal).code(), Some(5));
 }
