@@ -139,11 +139,11 @@ impl Claim {
         }))
     }
 
-    /// Ends the hold: releases the locks, or leaves them to a TTL that is not 0. Borrowed locks stay. Returns the position of the first name
-    /// that was not held.
+    /// Ends the hold: releases the locks, or sets their TTL if it is not 0. Borrowed locks stay. Returns the position of
+    /// the first name that was not held.
     ///
     /// # Errors
-    /// If it is not known whether the hold of all has ended.
+    /// If it is not known whether all locks were released.
     pub(super) async fn end(
         &self,
         connection: &mut LockConnection,

@@ -272,7 +272,7 @@ impl<'a> JobLock<'a> {
                     Some(push) => {
                         if let Some((at, reason)) = self.claim.loss(&push, &self.grant) {
                             if reason == "flushed" && self.server.has_choice() {
-                                // A primary that becomes a replica takes its data anew: the other one knows.
+                                // A primary that becomes a replica loads the data of the new primary, which is asked.
                                 self.connection = None;
                                 self.renew_at_ms = self.now_ms();
                                 continue;
@@ -351,8 +351,8 @@ impl<'a> JobLock<'a> {
         Ok(None)
     }
 
-    /// Releases the lock, or leaves it to a TTL that ends when it was held for a time. A lock that is gone may have gone
-    /// by a release whose reply is lost, which is no loss if the lock was believed held when that release was sent.
+    /// Releases the lock, or sets its TTL to the rest of the minimum hold time. A lock that is not held any more was not
+    /// lost if a release was sent while it was believed held, and the reply did not arrive.
     pub(super) async fn release(&mut self, at_least: Duration) -> Release {
         let kept_until_ms = if self.claim.is_borrowed { 0 } else { self.taken_ms + ms(at_least) };
         let rest_ms = kept_until_ms.saturating_sub(self.now_ms());

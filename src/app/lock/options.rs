@@ -84,7 +84,7 @@ pub(super) struct LockedCommand {
     pub ttl: Duration,
     /// Time to wait for the lock; `None` for as long as it takes.
     pub wait: Option<Duration>,
-    /// Time from the grant for which the lock stays, though the command has ended.
+    /// Minimum hold time, which counts from the acquisition.
     pub at_least: Duration,
     /// Exit status when the lock is held by another.
     pub conflict: u8,

@@ -104,7 +104,7 @@ async fn run_with_messages(
     let passing = pass_on(&mut signals, witness, child.id());
     let (status, is_lost) = accompany(&mut child, tree, &mut holder, passing, run, messages).await?;
     if is_lost && run.names.len() > 1 {
-        holder.release(Duration::ZERO).await; // those that are not lost
+        holder.release(Duration::ZERO).await; // the other locks, which are still held
     }
     let is_lost = is_lost || give_back(&mut holder, run, messages).await;
     Ok(if is_lost && run.on_lost != OnLost::Warn {

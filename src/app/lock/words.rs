@@ -55,7 +55,7 @@ const OPTIONS: [(&str, &str, &str, &str); 28] = [
     ("ttl", "", "TIME", "The TTL of the lock after each renewal [default: 30s]"),
     ("wait", "w", "TIME", "The time to wait for the server and the lock, at most; 0 not at all"),
     ("nonblock", "n", "", "Do not wait, as --wait 0"),
-    ("at-least", "", "TIME", "Keep the lock for this long from its start, though COMMAND has ended"),
+    ("at-least", "", "TIME", "The minimum time to hold the lock, also after COMMAND has ended"),
     ("conflict-exit-code", "E", "NUMBER", "The exit status when the lock is held by another [default: 75]"),
     ("on-lost", "", "HOW", "On the loss of the lock: term, kill, or warn [default: term]"),
     ("kill-after", "k", "TIME", "The time from TERM to KILL after a lost lock [default: 10s]"),
