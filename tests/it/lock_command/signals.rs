@@ -38,7 +38,8 @@ fn a_signal_to_the_process_group_reaches_the_command_once() {
 /// holds the lock. The script writes `at`, the number of that process, and `ready`.
 fn on_terminal(server: &TestServer, script: &str) -> (Child, Receiver<String>, i32) {
     let (binary, at) = (binary().display(), at(server).join(" "));
-    let command = format!("env {} {binary} lock {at} job -- sh -c '{script}'", DEFAULT_SIGNALS);
+    // Replaced by the program: a shell between it and the terminal would get Ctrl-C, too, and end by it.
+    let command = format!("exec env {} {binary} lock {at} job -- sh -c '{script}'", DEFAULT_SIGNALS);
     let mut terminal = Command::new("script");
     terminal.args(["-qec", &command, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut terminal = terminal.spawn().expect("a terminal");
