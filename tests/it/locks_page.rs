@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::files::{dir, start_in};
 use crate::harness::TestServer;
 use crate::process::{Process, binary, text};
-use crate::tidy::root;
+use crate::tidy::{root, rust_files};
 use crate::transcripts::{self, comparable};
 
 /// Languages of blocks, with the minimum number of blocks of each. The clients' tests run the languages after `sh`.
@@ -147,5 +147,18 @@ fn is_loaded_from_a_file(block: &str, settings: &[(&str, &str)]) {
     for (name, value) in settings {
         let shown = client.call(&format!("CONFIG GET {name}"));
         assert!(shown.ends_with(&format!(" {value}")), "{shown}");
+    }
+}
+
+#[test]
+fn every_test_that_the_page_names_exists() {
+    let page = fs::read_to_string(root().join("docs/LOCKS.md")).expect("the page");
+    let (_, list) = page.split_once("The tests that show it").expect("the list");
+    let (list, _) = list.split_once("\n# ").expect("the next part");
+    let sources: String = rust_files("tests/it").into_iter().map(|file| file.text).collect();
+    let named: Vec<&str> = list.split('`').skip(1).step_by(2).filter(|name| !name.contains('/')).collect();
+    assert!(named.len() > 10, "{named:?}");
+    for name in named {
+        assert!(sources.contains(&format!("fn {name}()")), "there is no test {name}");
     }
 }
