@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::acl::{Access, Acl};
 use crate::client::info::{Class, ClientInfo, RemoteClient};
-use crate::client::staged::Staged;
+use crate::client::staged::{HeldToken, Staged};
 use crate::persist::Effects;
 use crate::resp::{Output, Protocol};
 use crate::spec::CommandSpec;
-use crate::store::LockHolder;
+use crate::store::{Key, LockHolder};
 use crate::topology::Slot;
 
 /// The caller of a command and the state its calls depend on.
@@ -80,6 +80,13 @@ impl Caller {
         match self.staged {
             Some(_) => Arc::new(RemoteClient::of(&self.info)),
             None => self.info.as_lock_holder(),
+        }
+    }
+
+    /// Records a lock that the present call acquires or renews with a token, if an engine executes the call.
+    pub(crate) fn record_held(&mut self, key: Key<'_>, token: &[u8]) {
+        if let Some(staged) = &mut self.staged {
+            staged.held.push(HeldToken { key: (self.db, key.bytes.into()), token: token.into() });
         }
     }
 

@@ -10,7 +10,7 @@ use crate::client::registry::{ClientWait, Suspended};
 use crate::client::session::{Transaction, Watch};
 use crate::error::{Error, Result};
 use crate::resp::{Output, OwnedRequest};
-use crate::spec::CommandSpec;
+use crate::spec::{CommandSpec, Group};
 use crate::store::KeyName;
 use crate::topology::ClusterView;
 
@@ -44,12 +44,12 @@ pub(crate) trait Engine: Send + Sync {
     /// have been called in their place, and have taken nothing.
     fn pass_on(&self, keys: Vec<KeyName>);
 
-    /// Ends the wait of a client for a lock, by the number of the wait: the client does not get the lock any more, or
-    /// gives it back. Reports when that is done.
-    fn leave_queue(&self, lock: KeyName, wait: u64, done: Option<oneshot::Sender<()>>);
+    /// Ends the wait of a client for locks, by the number of the wait: the client does not get the locks any more, or
+    /// gives them back. Reports when that is done.
+    fn leave_queue(&self, locks: Vec<KeyName>, wait: u64, done: Option<oneshot::Sender<()>>);
 
-    /// Releases the locks that are bound to the connection of a client, which has closed.
-    fn end_session(&self, client: u64);
+    /// Releases the locks that are bound to the connection of a client, which has closed, after some milliseconds.
+    fn end_session(&self, client: u64, grace_ms: u64);
 
     /// Returns the number of this process among those that serve the data.
     fn process(&self) -> u64;
@@ -74,6 +74,15 @@ pub(crate) struct StagedCall {
     /// Generation of the admission state, see [`Store::generation`](crate::store::Store::generation); `None` if the
     /// state is to be looked at before the call is executed.
     pub(crate) generation: Option<u64>,
+}
+
+impl StagedCall {
+    /// Returns true if the call runs scripts.
+    pub(crate) fn runs_scripts(&self) -> bool {
+        let queue = self.transaction.iter().flat_map(|transaction| &transaction.queue);
+        let mut commands = queue.map(|(queued, _)| *queued).chain([self.command]);
+        commands.any(|command| command.command.group == Group::Scripting)
+    }
 }
 
 /// The outcome of a staged call.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::resp::Mark;
-use crate::store::KeyName;
+use crate::store::{KeyName, LockMode};
 
 /// State of a staged call: the keys that it may access, and the results to deliver once the cluster has it.
 #[derive(Clone, Default)]
@@ -22,14 +22,24 @@ pub(crate) struct Staged {
     pub(crate) fence_replies: Vec<(Mark, NewFence)>,
     /// Demand of the client, if it is queued for a lock.
     pub(crate) demand: Option<LockDemand>,
+    /// Locks that the call has acquired or renewed.
+    pub(crate) held: Vec<HeldToken>,
     /// Lock operations to count when the cluster has the transaction.
     pub(crate) tally: LockTally,
+}
+
+/// A lock that is held with a token.
+#[derive(Clone)]
+pub(crate) struct HeldToken {
+    pub(crate) key: KeyName,
+    pub(crate) token: Box<[u8]>,
 }
 
 /// Demand of a client that is queued for a lock.
 #[derive(Clone)]
 pub(crate) struct LockDemand {
     pub(crate) token: Box<[u8]>,
+    pub(crate) mode: LockMode,
     /// TTL of the lock in milliseconds, from when the client gets it; 0 for none.
     pub(crate) ttl_ms: u64,
     /// True if the lock is released when the connection closes.

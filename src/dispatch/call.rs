@@ -423,19 +423,21 @@ impl Call<'_> {
 
     /// Returns the fencing token of a new lock, or a placeholder where an engine executes the call, until the cluster
     /// has the transaction.
-    pub(crate) fn give_fence(&mut self) -> i64 {
-        match &mut self.caller.staged {
+    pub(crate) fn give_fence(caller: &mut Caller, namespace: &Namespace) -> i64 {
+        match &mut caller.staged {
             Some(staged) => {
                 staged.given_fences += 1;
                 NewFence(staged.given_fences).placeholder()
             }
-            None => self.namespace.give_fence(),
+            None => namespace.give_fence(),
         }
     }
 
-    /// Replies with a fencing token, or leaves its place in the reply for the token of a placeholder.
+    /// Replies with a fencing token, or leaves its place in the reply for the token of a placeholder. A script, which
+    /// cannot wait for that one, gets 0.
     pub(crate) fn reply_fence(&mut self, fence: i64) {
         match (&mut self.caller.staged, NewFence::of(fence)) {
+            (Some(_), Some(_)) if self.caller.is_in_script => self.reply.int(0),
             (Some(staged), Some(new)) => staged.fence_replies.push((self.reply.mark(), new)),
             _ => self.reply.int(fence),
         }

@@ -257,11 +257,6 @@ fn declared_on_engine(call: &Admission<'_>) -> Option<Obstacle> {
         return Some(Error::NotOnEngine(&call.command.name).into());
     }
     let declared = &call.caller.staged.as_deref()?.keys;
-    if call.command.command.group == Group::Lock && call.script.is_some() {
-        return Some(
-            Error::other(format!("'{}' is not possible in scripts with engine etcd", call.command.name)).into(),
-        );
-    }
     let keys = keys_of(call.command, call.request, call.caller.db);
     let is_met = !needs_all_keys(call.command) && keys.iter().all(|key| declared.binary_search(key).is_ok());
     (!is_met).then(|| Error::UndeclaredKey(&call.command.name).into())

@@ -244,6 +244,9 @@ fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>, grants
     let cx = view.cx();
     let mut view = view.lend(db, cx);
     view.locks().queue(key)?;
+    if env.namespace.engine().is_some() {
+        return None; // it hands its locks over itself
+    }
     if grants.leaves_unserved && env.namespace.upkeep.is_unserved(db, key.bytes) {
         return None;
     }
@@ -274,7 +277,7 @@ fn serve_lock(view: &mut View<'_>, db: usize, key: Key<'_>, env: Env<'_>, grants
 }
 
 /// Returns whether a client whose turn it is may have a lock, as far as that depends on the lock's key alone.
-fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter) -> bool {
+pub(crate) fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter) -> bool {
     if let Some(holders) = view.locks().holders(key) {
         return match (waiter.mode, holders.permits()) {
             (LockMode::Shared, None) => true,
@@ -551,13 +554,14 @@ pub(crate) fn answer_staged(namespace: &Namespace, handlers: &'static Handlers, 
     });
 }
 
-/// Tells a client queued for a lock that an engine has given it the lock, with its fencing token and expiry, in
-/// monotonic milliseconds. Returns false if the client may not have the lock any more.
+/// Tells a client queued for locks that an engine has given it the locks, with their fencing tokens, in the order named,
+/// and the expiry of the first to expire, in monotonic milliseconds. The tokens are an array if `is_several`. Returns
+/// false if the client may not have the locks any more.
 pub(crate) fn grant_staged(
     namespace: &Namespace,
     handlers: &'static Handlers,
     wait: &ClientWait,
-    (fence, until_ms): (i64, u64),
+    (fences, is_several, until_ms): (Vec<i64>, bool, u64),
 ) -> bool {
     let mut is_allowed = false;
     let is_told = Env::with_present(namespace, handlers, 0, |env| {
@@ -568,9 +572,13 @@ pub(crate) fn grant_staged(
             let BlockedCall { command, shown, caller, spent_ns, .. } = &**blocked;
             post_call::count_unblocked(env, (command, shown.as_request()), &caller.info, *spent_ns);
             Some(admitted.map_or_else(Unblocked::Served, |()| {
-                let mut reply = Output::new();
-                Reply::new(&mut reply, caller.protocol).int(fence);
-                Unblocked::Granted(Box::new(Grant { reply, fences: vec![fence], until_ms, call: None }))
+                let mut out = Output::new();
+                let mut reply = Reply::new(&mut out, caller.protocol);
+                if is_several {
+                    reply.array(fences.len());
+                }
+                fences.iter().for_each(|fence| reply.int(*fence));
+                Unblocked::Granted(Box::new(Grant { reply: out, fences, until_ms, call: None }))
             }))
         })
     });

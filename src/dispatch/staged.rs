@@ -240,9 +240,7 @@ impl Continuation for StagedRest {
 
 /// Makes an engine end the wait of a client for a lock.
 fn leave_queue(engine: &dyn Engine, suspended: &Suspended, done: Option<oneshot::Sender<()>>) {
-    if let Some(lock) = suspended.awaited_lock() {
-        engine.leave_queue(lock, suspended.blocked.number(), done);
-    }
+    engine.leave_queue(suspended.awaited_locks(), suspended.blocked.number(), done);
 }
 
 /// Withheld reply of a call that has changed the admission state, until calls admitted before it are settled in the

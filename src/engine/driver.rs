@@ -112,12 +112,12 @@ impl Engine for Handle {
         self.tell_client(ClientInput::PassOn(keys));
     }
 
-    fn leave_queue(&self, lock: KeyName, wait: u64, done: Option<oneshot::Sender<()>>) {
-        self.tell_client(ClientInput::LeaveQueue(lock, wait, done));
+    fn leave_queue(&self, locks: Vec<KeyName>, wait: u64, done: Option<oneshot::Sender<()>>) {
+        self.tell_client(ClientInput::LeaveQueue(locks, wait, done));
     }
 
-    fn end_session(&self, client: u64) {
-        self.tell_client(ClientInput::EndSession(client));
+    fn end_session(&self, client: u64, grace_ms: u64) {
+        self.tell_client(ClientInput::EndSession(client, grace_ms));
     }
 
     fn process(&self) -> u64 {

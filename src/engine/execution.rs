@@ -13,11 +13,10 @@ use crate::engine::guard::Guard;
 use crate::engine::names::Cleared;
 use crate::engine::pending::{PendingWork, WorkItem};
 use crate::engine::reads::Reads;
-use crate::engine::stage::{Copy, Stage, StageCx, StageOutcome};
+use crate::engine::stage::{Copy, HandOver, Stage, StageCx, StageOutcome};
 use crate::engine::stored::{StoredClient, StoredMessage, StoredRecord};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply};
-use crate::spec::Group as CommandGroup;
 use crate::store::{Cx, Key, KeyName, Origin};
 use crate::time::clock::Now;
 
@@ -47,6 +46,8 @@ pub(super) struct Execution<'e, K> {
     tests: BTreeMap<KeyName, Revision>,
     guards: BTreeSet<Guard>,
     record: StoredRecord,
+    /// The client of the calls so far; 0 for several.
+    client: Option<u64>,
     reads: Vec<Reads>,
     tally: LockTally,
     /// The fence base, and the revision of its last change.
@@ -73,6 +74,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
             tests: BTreeMap::new(),
             guards: BTreeSet::new(),
             record: StoredRecord { number, ..StoredRecord::default() },
+            client: None,
             reads: Vec::new(),
             tally: LockTally::default(),
         };
@@ -81,7 +83,13 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         for mut pending in execution.expire_awaited(pending) {
             let mut ended = Ended::Done; // and in another transaction, if the call comes too late for this one
             if overtaken.is_none() {
-                ended = execution.perform(&mut pending);
+                let performed = namespace.instance.panics.catch("engine", || execution.perform(&mut pending));
+                let Some(done) = performed else {
+                    members.push((pending, Ended::Panicked));
+                    overtaken = Some(members.len());
+                    continue;
+                };
+                ended = done;
                 overtaken = execution.stage.has_lost_hand_over().then_some(members.len());
                 execution.hand_over();
             }
@@ -94,11 +102,11 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
     /// locks free.
     fn expire_awaited(&self, mut pending: Vec<PendingWork>) -> Vec<PendingWork> {
         let Some(until_ms) = pending.first().map(|first| first.until_ms) else { return pending };
-        for key in self.stage.free_locks() {
+        for key in &self.stage.due {
             let mut first = pending.iter().take_while(|pending| matches!(pending.work, WorkItem::Expire));
-            if !first.any(|pending| pending.keys.contains(&key)) {
-                pending
-                    .insert(0, PendingWork { work: WorkItem::Expire, keys: Arc::new([key]), until_ms, conflicts: 0 });
+            if !first.any(|pending| pending.keys.contains(key)) {
+                let keys = Arc::new([key.clone()]);
+                pending.insert(0, PendingWork { work: WorkItem::Expire, keys, until_ms, conflicts: 0 });
             }
         }
         pending
@@ -139,14 +147,31 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         if cleared != Cleared::Nothing {
             let (locks, revision) = self.known.locks_with_queues(&cleared);
             self.guards.insert(Guard::Queues(revision));
-            for key in locks.into_iter().filter(|key| !self.stage.queues.has(key)).collect::<Vec<_>>() {
-                let copy = self.known.copy(&key, self.now);
-                self.tests.insert(key.clone(), copy.mod_revision);
-                self.stage.load_queue(&key, copy);
-            }
+            locks.iter().for_each(|key| self.load_late(key, &cleared));
         }
-        let processes = self.stage.hand_over(self.namespace.clock.now(), |process| self.known.is_dead(process));
-        self.guards.extend(processes.into_iter().map(Guard::Lives));
+        loop {
+            let now = self.namespace.clock.now();
+            let HandOver { processes, missing } = self.stage.hand_over(now, |process| self.known.is_dead(process));
+            self.guards.extend(processes.into_iter().map(Guard::Lives));
+            if missing.is_empty() {
+                return;
+            }
+            missing.iter().for_each(|key| self.load_late(key, &cleared));
+        }
+    }
+
+    /// Adds a key that no call has declared, for the clients queued for it.
+    fn load_late(&mut self, key: &KeyName, cleared: &Cleared) {
+        if self.stage.has_loaded(key) {
+            return;
+        }
+        let copy = self.known.copy(key, self.now);
+        self.tests.entry(key.clone()).or_insert(copy.mod_revision); // that of a watched key is known
+        if cleared.has(key.0) {
+            self.stage.load_queue(key, copy);
+        } else {
+            self.stage.load(key, copy);
+        }
     }
 
     fn end(mut self, members: Vec<(PendingWork, Ended)>, overtaken: Option<usize>) -> CallGroup {
@@ -155,14 +180,14 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
             self.guards.insert(Guard::FenceBase(fence_revision));
         }
         let ended = self.namespace.clock.now();
-        let StageOutcome { cleared, changed, events, losses, has_begun_queue } = self.stage.end(ended);
+        let StageOutcome { cleared, changed, events, losses, refusals, has_begun_queue } = self.stage.end(ended);
         let mut record = self.record;
         match &cleared {
             Cleared::Nothing => {}
             Cleared::Databases(databases) => record.cleared = databases.iter().map(|db| *db as u64).collect(),
             Cleared::All => record.is_all_cleared = true,
         }
-        (record.events, record.losses) = (events, losses);
+        (record.events, record.losses, record.refusals) = (events, losses, refusals);
         CallGroup {
             members,
             tests: self.tests.into_iter().collect(),
@@ -191,7 +216,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         let holders = self.known.stage_cx(self.now).0.holders;
         let client = holders.copied(&StoredClient { process, id, ..StoredClient::default() }).id();
         self.stage.end_session(key, client);
-        self.stage.queues.remove_dead(key, |process| self.known.is_dead(process));
+        self.stage.remove_dead(key, |process| self.known.is_dead(process));
         if !holders.is_own(process) {
             self.guards.insert(Guard::IsGone(process));
         }
@@ -218,9 +243,11 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
     /// Executes a call for its client, or repeats that of a blocked client.
     fn execute(&mut self, call: &StagedCall, again: Option<&mut Next>) -> Ended {
         let (namespace, handlers, client) = (self.namespace, self.handlers, call.caller.info.id);
-        self.record.client = client;
+        let is_one = self.client.is_none_or(|first| first == client);
+        self.record.client = if is_one { client } else { 0 };
+        self.client = Some(self.record.client);
         // A script that takes long marks the mirror as busy, so the mirror must be held.
-        let _mirror = runs_scripts(call).then(|| namespace.store.exclusive());
+        let _mirror = call.runs_scripts().then(|| namespace.store.exclusive());
         let (mut hold, mut out) = (self.stage.hold(), Output::new());
         let mut view = hold.view(call.caller.db, Cx::new(self.now, Origin::Client(client)));
         let again = (again, self.stage.given_fences);
@@ -228,13 +255,14 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
             Env::with_present(namespace, handlers, client, |env| run_staged(env, &mut view, call, again, &mut out));
         drop(view);
         drop(hold);
-        let Staged { messages, read, given_fences, fence_replies: fences, demand, tally, .. } = end.staged;
+        let Staged { messages, read, given_fences, fence_replies: fences, demand, held, tally, .. } = end.staged;
         let stored = |StagedMessage { is_sharded, channel, payload }| StoredMessage { is_sharded, channel, payload };
         self.record.messages.extend(messages.into_iter().map(stored));
         if !read.is_empty() {
             self.reads.push((call.caller.info.clone(), read));
         }
         self.stage.given_fences = given_fences;
+        self.stage.record_held(held);
         self.tally.add(tally);
         match end.suspended {
             Some(suspended) => {
@@ -253,10 +281,4 @@ fn refuse(call: &StagedCall) -> Ended {
     let mut out = Output::new();
     Reply::new(&mut out, call.caller.protocol).null_array();
     Ended::Replied(Replied { out, db: call.caller.db, fences: Vec::new() })
-}
-
-fn runs_scripts(call: &StagedCall) -> bool {
-    let queue = call.transaction.iter().flat_map(|transaction| &transaction.queue);
-    let commands = queue.map(|(queued, _)| *queued).chain([call.command]);
-    commands.into_iter().any(|command| command.command.group == CommandGroup::Scripting)
 }

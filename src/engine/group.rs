@@ -27,6 +27,8 @@ const TESTS_MAX: usize = 128;
 
 /// The outcome of a call on the stage.
 pub(super) enum Ended {
+    /// The call has panicked.
+    Panicked,
     /// The call has a reply.
     Replied(Replied),
     /// The client is to be blocked.
@@ -87,6 +89,11 @@ impl CallGroup {
     /// Returns true if the calls have changed nothing, so that only their reads have to be confirmed.
     pub(super) fn is_read(&self) -> bool {
         self.changed.is_empty() && self.cleared == Cleared::Nothing && self.record.messages.is_empty()
+    }
+
+    /// Returns the index of a call that has panicked: the stage is not as the calls after it would have to find it.
+    pub(super) fn panicked(&self) -> Option<usize> {
+        self.members.iter().position(|(_, ended)| matches!(ended, Ended::Panicked))
     }
 
     /// Returns the reason for which the cluster does not accept the changes, if it does not.

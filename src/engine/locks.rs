@@ -13,12 +13,20 @@ use crate::client::info::RemoteClient;
 use crate::client::registry::Clients;
 use crate::client::staged::NewFence;
 use crate::engine::cluster::Revision;
-use crate::engine::stored::{StoredClient, StoredKey, StoredLock, StoredWait, StoredWaiter};
-use crate::store::{HoldGuard, LockHolder, LockRecord};
+use crate::engine::stored::{
+    ABSENT, StoredClient, StoredHolder, StoredHolders, StoredKey, StoredLock, StoredWait, StoredWaiter,
+};
+use crate::engine::ttl::{CountedTtl, KeyTtls};
+use crate::store::{
+    AdoptedLock, HoldGuard, Holder, Holders, LockHolder, LockMode, LockRecord, LockWaiter, NEVER, Sharing, Store,
+};
 use crate::time::clock::Now;
 
-pub(super) use known::{KnownLocks, LocalHandover, LockNews};
-pub(super) use queues::LockQueues;
+pub(super) use known::{KnownLocks, LocalHandover, LockNews, NOBODY};
+pub(super) use queues::{Granted, LockQueues};
+
+/// Bit in the numbers of queued clients in a mirror or on a stage, which makes them differ from all numbers of waits.
+const PLACE: u64 = 1 << 63;
 
 /// Difference between the fencing tokens of two revisions: more than a transaction gives.
 pub(super) const FENCES_OF_A_REVISION: i64 = 128;
@@ -30,21 +38,79 @@ pub(super) fn fence_of(base: i64, revision: Revision, new: NewFence) -> i64 {
 
 #[derive(Clone, Default)]
 pub(super) struct LockState {
-    /// The lock record, with its fencing token.
+    /// The record of an exclusive lock, with its fencing token.
     pub(super) lock: Option<StoredLock>,
+    /// The holders of a shared lock or a semaphore, with their fencing tokens.
+    pub(super) holders: Option<StoredHolders>,
     /// The clients queued for the lock.
     pub(super) queue: Vec<StoredWaiter>,
+    /// True if the key does not exist, but for its queue.
+    pub(super) is_absent: bool,
 }
 
 impl LockState {
     /// Returns the lock state of a key that was written at a revision.
     pub(super) fn of(stored: &StoredKey, revision: Revision) -> Self {
-        LockState { lock: stored.lock.as_ref().map(|lock| lock.at(revision)), queue: stored.queue.clone() }
+        LockState {
+            lock: stored.lock.as_ref().map(|lock| lock.at(revision)),
+            holders: stored.holders.as_ref().map(|holders| holders.at(revision)),
+            queue: stored.queue.clone(),
+            is_absent: stored.kind == ABSENT,
+        }
     }
 
     /// Returns true if there is neither a lock nor a queue.
     pub(super) fn is_none(&self) -> bool {
-        self.lock.is_none() && self.queue.is_empty()
+        self.lock.is_none() && self.holders.is_none() && self.queue.is_empty()
+    }
+
+    /// Returns the records of the holders.
+    pub(super) fn records(&self) -> impl Iterator<Item = &StoredLock> {
+        self.lock.iter().chain(self.holders.iter().flat_map(|holders| &holders.holders).map(|holder| &holder.lock))
+    }
+
+    /// Returns the record of the holder that the lock was handed over to as the end of a wait.
+    pub(super) fn granted_to(&self, wait: StoredWait) -> Option<&StoredLock> {
+        self.records().find(|record| record.granted.contains(&wait))
+    }
+
+    /// Returns the index of the holder, among several, that the lock was handed over to as the end of a wait.
+    pub(super) fn holder_granted_to(&self, wait: StoredWait) -> Option<usize> {
+        self.holders.as_ref()?.holders.iter().position(|holder| holder.lock.granted.contains(&wait))
+    }
+
+    /// Returns true if a client that is the first in the queue can have the lock, as far as that depends on this lock
+    /// alone.
+    pub(super) fn may_serve(&self, first: &StoredWaiter) -> bool {
+        match (&self.holders, first.mode()) {
+            (Some(StoredHolders { size: 0, .. }), LockMode::Shared) => true,
+            (Some(StoredHolders { size: size @ 1.., holders, .. }), LockMode::Permits { count, .. }) => {
+                let taken: u64 = holders.iter().map(|holder| u64::from(holder.permits)).sum();
+                count > *size || taken + u64::from(count) <= u64::from(*size)
+            }
+            (Some(_), _) => false,
+            (None, _) => self.is_absent,
+        }
+    }
+}
+
+impl StoredHolders {
+    /// Returns the holders with their final fencing tokens, after they were written at a revision.
+    fn at(&self, revision: Revision) -> Self {
+        let fence = match self.fence_index {
+            0 => self.fence,
+            index => fence_of(self.fence, revision, NewFence(index)),
+        };
+        let holders =
+            self.holders.iter().map(|holder| StoredHolder { lock: holder.lock.at(revision), ..holder.clone() });
+        StoredHolders { size: self.size, fence, fence_index: 0, since_us: self.since_us, holders: holders.collect() }
+    }
+
+    fn sharing(&self) -> Sharing {
+        match self.size {
+            0 => Sharing::Readers { fence: self.fence },
+            size => Sharing::Permits { size },
+        }
     }
 }
 
@@ -102,6 +168,11 @@ impl ClusterHolders {
         own.map_or_else(|| self.copied(client), |own| own.as_lock_holder())
     }
 
+    /// Returns the ID of a client in this process.
+    pub(super) fn id_of(&self, client: &StoredClient) -> u64 {
+        self.copy(client).id()
+    }
+
     /// Returns a copy of a client as the holder of locks.
     pub(super) fn copied(&self, client: &StoredClient) -> Arc<dyn LockHolder> {
         Arc::new(self.copy(client))
@@ -114,7 +185,7 @@ impl ClusterHolders {
     }
 
     /// Converts a lock record to its stored form; the base of new fencing tokens is `base`.
-    pub(super) fn write(&self, record: &LockRecord, granted: Vec<StoredWait>, (base, now): (i64, Now)) -> StoredLock {
+    pub(super) fn write(&self, record: &LockRecord, granted: Granted, (base, now): (i64, Now)) -> StoredLock {
         let new = NewFence::of(record.fence);
         let stored = |holder: &dyn LockHolder| RemoteClient::of_holder(holder).map(|copy| self.stored(copy));
         StoredLock {
@@ -125,8 +196,83 @@ impl ClusterHolders {
             session: record.session.as_deref().and_then(stored),
             is_announced: record.is_announced,
             meta: record.meta.as_ref().map(|meta| meta.to_vec()),
-            granted,
+            is_kept: granted.is_kept && !granted.waits.is_empty(),
+            granted: granted.waits,
         }
+    }
+
+    /// Converts the holders of a shared lock or a semaphore, with their TTLs, to their stored form; `granted` returns the
+    /// waits that the lock was handed over to for a token.
+    pub(super) fn write_all(
+        &self,
+        (holders, ttls): (&Holders, &[Option<CountedTtl>]),
+        granted: impl Fn(&[u8]) -> Granted,
+        (base, now): (i64, Now),
+    ) -> StoredHolders {
+        let (size, fence) = match holders.sharing() {
+            Sharing::Readers { fence } => (0, fence),
+            Sharing::Permits { size } => (size, 0),
+        };
+        let new = NewFence::of(fence);
+        let stored = |((_, holder), ttl): ((u64, &Holder), &Option<CountedTtl>)| StoredHolder {
+            token: holder.record.token.to_vec(),
+            lock: self.write(&holder.record, granted(&holder.record.token), (base, now)),
+            permits: holder.permits,
+            ttl: ttl.map(|ttl| ttl.stored(now)),
+        };
+        StoredHolders {
+            size,
+            fence: if new.is_some() { base } else { fence },
+            fence_index: new.map_or(0, |new| new.0),
+            since_us: now.wall_us().saturating_sub_unsigned(holders.held_us(now.mono_us())),
+            holders: holders.iter().zip(ttls).map(stored).collect(),
+        }
+    }
+
+    /// Converts a stored lock, with the value of its key, to the lock of a key, with the clients as `holder` returns
+    /// them. A deadline of a holder is reached only if its TTL is due.
+    pub(super) fn read_lock(
+        (state, value, ttls): (&LockState, Option<&[u8]>, &KeyTtls),
+        holder: impl Fn(&StoredClient) -> Arc<dyn LockHolder>,
+        is_due: impl Fn(&CountedTtl) -> bool,
+        (store, now): (&Store, Now),
+    ) -> Option<AdoptedLock> {
+        let value = value?;
+        if let Some(lock) = &state.lock {
+            return Some(AdoptedLock::Exclusive(ClusterHolders::read(lock, value, holder, now)));
+        }
+        let stored = state.holders.as_ref()?;
+        let sharing = stored.sharing();
+        if value != sharing.value() {
+            return None;
+        }
+        let mut holders = Holders::new(sharing, now.mono_us_at(stored.since_us)).kept();
+        for (at, StoredHolder { token, lock, permits, .. }) in stored.holders.iter().enumerate() {
+            let until_ms = match ttls.holders.get(at).copied().flatten() {
+                Some(ttl) if is_due(&ttl) => 0,
+                Some(ttl) => ttl.shown_ms(now),
+                None => NEVER,
+            };
+            let record = ClusterHolders::read(lock, token, &holder, now);
+            holders.add(Holder::new(record, store.hash(token), *permits, until_ms));
+        }
+        Some(AdoptedLock::Shared(holders))
+    }
+
+    /// Converts the queue for a lock to that of a store.
+    pub(super) fn read_queue(
+        &self,
+        queue: &[StoredWaiter],
+        (store, now): (&Store, Now),
+    ) -> impl Iterator<Item = LockWaiter> {
+        queue.iter().enumerate().map(move |(at, waiter)| LockWaiter {
+            client: self.copy(&waiter.client).id(),
+            number: PLACE | at as u64,
+            mode: waiter.mode(),
+            is_away: false,
+            token: store.hash(&waiter.token),
+            since_us: now.mono_us_at(waiter.since_us).max(0).cast_unsigned(),
+        })
     }
 
     /// Converts a stored lock to a lock record, with its holders as `holder` returns them.

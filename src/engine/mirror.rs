@@ -14,8 +14,8 @@ use crate::engine::locks::LockState;
 use crate::engine::names::{Cleared, EtcdName, NamePrefix};
 use crate::engine::nodes::KnownNodes;
 use crate::engine::stage::Copy;
-use crate::engine::stored::{StoredEvent, StoredKey, StoredRecord};
-use crate::engine::ttl::CountedTtl;
+use crate::engine::stored::{ABSENT, StoredEvent, StoredKey, StoredRecord};
+use crate::engine::ttl::{CountedTtl, KeyTtls};
 use crate::engine::turns::KeyTurns;
 use crate::engine::value::decode;
 use crate::namespace::Namespace;
@@ -32,12 +32,11 @@ const OTHERS_WAIT_MS: u64 = 50;
 const DUE_SPARE_MAX: usize = 1024;
 
 /// State of a key besides its value.
-#[derive(Clone, Copy)]
 struct Known {
     mod_revision: Revision,
     /// Revision of the last change of the value.
     value_revision: Revision,
-    ttl: Option<CountedTtl>,
+    ttls: KeyTtls,
 }
 
 /// Source of a key's new state.
@@ -100,7 +99,16 @@ impl Mirror {
 
     /// Returns the TTL of a key as this process counts it.
     pub(super) fn ttl(&self, key: &KeyName) -> Option<CountedTtl> {
-        self.keys.get(key).and_then(|known| known.ttl)
+        self.keys.get(key).and_then(|known| known.ttls.key)
+    }
+
+    /// Returns the TTL of a lock that was handed over as the end of a wait of this process.
+    pub(super) fn granted_ttl(&self, key: &KeyName, number: u64) -> Option<CountedTtl> {
+        let wait = self.locks.own_wait(number);
+        match self.locks.state(key).holder_granted_to(wait) {
+            Some(at) => self.keys.get(key)?.ttls.holders.get(at).copied().flatten(),
+            None => self.ttl(key),
+        }
     }
 
     pub(super) fn copy(&self, key: &KeyName, now: Now) -> Copy {
@@ -108,8 +116,14 @@ impl Mirror {
         let mut hold = self.namespace.store.hold_patiently();
         let mut view = hold.view(0, &[], Cx::new(now, Origin::Replay));
         let value = view.copy_of(key.0, self.namespace.store.key(&key.1));
-        let Known { mod_revision, value_revision, ttl } = *known;
-        Copy { mod_revision, value_revision, value, ttl, lock: self.locks.state(key) }
+        let Known { mod_revision, value_revision, ttls } = known;
+        let (mod_revision, value_revision, ttls) = (*mod_revision, *value_revision, ttls.clone());
+        Copy { mod_revision, value_revision, value, ttls, lock: self.locks.state(key) }
+    }
+
+    /// Returns the time from which on a key or a holder of it may be removed, in monotonic milliseconds.
+    fn due_ms(&self, key: &KeyName) -> Option<u64> {
+        self.keys.get(key).and_then(|known| known.ttls.due_ms())
     }
 
     /// Returns the next deadline of a key, in monotonic milliseconds.
@@ -122,7 +136,7 @@ impl Mirror {
         let mut due = Vec::new();
         while self.next_due_ms().is_some_and(|due_ms| due_ms <= now.mono_ms()) {
             let Some(Reverse((_, key))) = self.due.pop() else { break };
-            if self.ttl(&key).is_some_and(|ttl| ttl.is_due(now)) {
+            if self.due_ms(&key).is_some_and(|due_ms| due_ms <= now.mono_ms()) {
                 due.push(key);
             }
         }
@@ -222,6 +236,7 @@ impl Mirror {
         }
         self.deliver(&record, now);
         self.revision = step.revision;
+        self.locks.record_refusals(record.refusals);
         is_own.then_some(record.number)
     }
 
@@ -295,27 +310,27 @@ impl Mirror {
         let stored = StoredKey::decode(&pair.value[..]);
         let stored =
             stored.inspect_err(|error| warn!("the key '{}': {error}", key.1.escape_ascii())).unwrap_or_default();
-        let ttl = stored.ttl.map(|ttl| match skew_max_ms {
-            Some(skew_max_ms) => CountedTtl::found(ttl, skew_max_ms, now),
-            None => CountedTtl::learned(ttl, self.ttl(&key), now),
-        });
+        let ttls = match skew_max_ms {
+            Some(skew_max_ms) => KeyTtls::found(&stored, skew_max_ms, now),
+            None => KeyTtls::learned(&stored, self.keys.get(&key).map(|known| &known.ttls), now),
+        };
         let (namespace, state) = (self.namespace.clone(), LockState::of(&stored, pair.mod_revision));
         let value_revision = if stored.value_revision == 0 { pair.mod_revision } else { stored.value_revision };
-        let entry = self.read(&stored, &key, ttl);
-        if entry.is_none() {
+        let entry = self.read(&stored, &key, ttls.key);
+        if entry.is_none() && stored.kind != ABSENT {
             warn!("the value of the key '{}' is damaged: it counts as missing", key.1.escape_ascii());
         }
-        let token = entry.as_ref().and_then(|entry| Some(entry.get::<Str>().ok()?.as_slice().to_vec()));
+        let value = entry.as_ref().and_then(|entry| Some(entry.get::<Str>().ok()?.as_slice().to_vec()));
         if self.keys.get(&key).is_none_or(|known| known.value_revision != value_revision) {
             view.adopt(key.0, namespace.store.key(&key.1), entry, stored.fence);
-            if let Some(ttl) = ttl {
-                // The process that has written the key deletes it first.
-                let wait_ms = if self.is_own(writer) { 0 } else { OTHERS_WAIT_MS };
-                self.due.push(Reverse((ttl.due_ms() + wait_ms, key.clone())));
-            }
         }
-        self.locks.adopt((view, &namespace.store), &key, (token.as_deref(), state), now);
-        self.keys.insert(key, Known { mod_revision: pair.mod_revision, value_revision, ttl });
+        if let Some(due_ms) = ttls.due_ms().filter(|due_ms| self.due_ms(&key) != Some(*due_ms)) {
+            // The process that has written the key deletes it first.
+            let wait_ms = if self.is_own(writer) { 0 } else { OTHERS_WAIT_MS };
+            self.due.push(Reverse((due_ms + wait_ms, key.clone())));
+        }
+        self.locks.adopt((view, &namespace.store), &key, (value.as_deref(), &ttls, state), now);
+        self.keys.insert(key, Known { mod_revision: pair.mod_revision, value_revision, ttls });
         if self.due.len() > DUE_SPARE_MAX + 2 * self.keys.len() {
             self.forget_former_ttls();
         }
@@ -323,7 +338,8 @@ impl Mirror {
 
     /// Removes void deadlines, whose TTLs were set again.
     fn forget_former_ttls(&mut self) {
-        let due = |(key, known): (&KeyName, &Known)| Some(Reverse((known.ttl?.due_ms() + OTHERS_WAIT_MS, key.clone())));
+        let due =
+            |(key, known): (&KeyName, &Known)| Some(Reverse((known.ttls.due_ms()? + OTHERS_WAIT_MS, key.clone())));
         self.due = self.keys.iter().filter_map(due).collect();
     }
 
@@ -339,25 +355,21 @@ impl Mirror {
     }
 
     /// Returns the state of a key in the cluster that the mirror does not have yet.
-    pub(super) fn learn(&self, key: &KeyName, pair: &NamedValue) -> (StoredKey, Option<CountedTtl>) {
+    pub(super) fn learn(&self, key: &KeyName, pair: &NamedValue) -> (StoredKey, KeyTtls) {
         let stored = StoredKey::decode(&pair.value[..]).unwrap_or_default(); // a damaged key counts as missing
-        let ttl = stored.ttl.map(|ttl| CountedTtl::learned(ttl, self.ttl(key), self.namespace.clock.now()));
-        (stored, ttl)
+        let known = self.keys.get(key).map(|known| &known.ttls);
+        let ttls = KeyTtls::learned(&stored, known, self.namespace.clock.now());
+        (stored, ttls)
     }
 
     /// Returns a copy of a key that is not in the mirror yet.
-    pub(super) fn copy_of(
-        &self,
-        key: &KeyName,
-        mod_revision: Revision,
-        value: Option<&(StoredKey, Option<CountedTtl>)>,
-    ) -> Copy {
-        let Some((stored, ttl)) = value else { return Copy { mod_revision, ..Copy::default() } };
+    pub(super) fn copy_of(&self, key: &KeyName, mod_revision: Revision, value: Option<&(StoredKey, KeyTtls)>) -> Copy {
+        let Some((stored, ttls)) = value else { return Copy { mod_revision, ..Copy::default() } };
         Copy {
             mod_revision,
             value_revision: if stored.value_revision == 0 { mod_revision } else { stored.value_revision },
-            value: self.read(stored, key, *ttl).map(|entry| (entry, stored.fence)),
-            ttl: *ttl,
+            value: self.read(stored, key, ttls.key).map(|entry| (entry, stored.fence)),
+            ttls: ttls.clone(),
             lock: LockState::of(stored, mod_revision),
         }
     }

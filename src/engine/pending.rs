@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::client::engine::{StagedCall, StagedOutcome};
 use crate::client::registry::{ClientWait, Unblocked};
+use crate::client::tracking::NO_LOOP;
 use crate::engine::cluster::Revision;
 use crate::engine::queue::HasKeys;
 use crate::engine::stored::StoredWait;
@@ -79,12 +80,23 @@ impl HasKeys for PendingWork {
     fn keys(&self) -> &[KeyName] {
         &self.keys
     }
+
+    fn is_quick(&self) -> bool {
+        match &self.work {
+            WorkItem::Call(call, _) => !call.runs_scripts() && !call.caller.info.tracking.has(NO_LOOP),
+            WorkItem::Repeat(..) => false,
+            WorkItem::Expire | WorkItem::Leave(_) | WorkItem::EndSession(..) => true,
+        }
+    }
 }
 
-/// A client that is queued for a lock, or about to be.
+/// A client that is queued for locks, or about to be.
 pub(super) struct Queued {
     pub(super) wait: Arc<ClientWait>,
-    pub(super) key: KeyName,
+    /// The locks, in the order named.
+    pub(super) locks: Vec<KeyName>,
+    /// True if the client asks for several locks at the same time.
+    pub(super) is_several: bool,
     /// Revision at which the client was queued; `None` while it is not known.
     pub(super) since: Option<Revision>,
 }

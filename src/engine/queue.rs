@@ -1,7 +1,7 @@
-//! The queue of calls: selects calls to be executed together.
+//! The queue of calls: selects calls to be executed together, as one transaction.
 //!
-//! Calls whose keys overlap are executed one after the other, in order of arrival: calls that wait for the same keys
-//! together, as one transaction. Other calls are in flight at the same time.
+//! Calls whose keys overlap are executed one after the other, in order of arrival. Quick calls that wait at the same time
+//! go together whatever their keys are: what a transaction costs beside its changes is then shared.
 
 use crate::store::KeyName;
 use std::collections::{HashSet, VecDeque};
@@ -15,6 +15,10 @@ pub(super) const KEYS_MAX: usize = 100;
 pub(super) trait HasKeys {
     /// Returns the keys, each once and in order.
     fn keys(&self) -> &[KeyName];
+
+    /// Returns true if the call can go together with calls of other clients: it takes no longer than these, and nobody
+    /// has to know which client has caused which of the changes.
+    fn is_quick(&self) -> bool;
 }
 
 pub(super) struct CallQueue<C> {
@@ -55,7 +59,8 @@ impl<C: HasKeys> CallQueue<C> {
             let call = &self.waiting[at];
             let is_free = call.keys().iter().all(|key| !self.busy.contains(key) && !passed.contains(key));
             let is_free = is_free && !call.keys().iter().any(&mut is_of_others);
-            let joins = group.is_empty() || call.keys().iter().any(|key| keys.contains(key));
+            let is_quick = call.is_quick() && group.iter().all(C::is_quick);
+            let joins = group.is_empty() || is_quick || call.keys().iter().any(|key| keys.contains(key));
             let added = call.keys().iter().filter(|key| !keys.contains(*key)).count();
             if is_free && joins && (group.is_empty() || keys.len() + added <= KEYS_MAX) {
                 keys.extend(call.keys().iter().cloned());
@@ -92,6 +97,26 @@ impl<C: HasKeys> CallQueue<C> {
     }
 }
 
+/// Divides calls into those that depend on some keys, by keys that they have in common with others, and the rest.
+pub(super) fn split<C: HasKeys>(calls: Vec<C>, mut keys: HashSet<KeyName>) -> (Vec<C>, Vec<C>) {
+    let mut depends = vec![keys.is_empty(); calls.len()]; // nothing is known: all do
+    loop {
+        let before = keys.len();
+        for (call, depends) in calls.iter().zip(&mut depends) {
+            *depends |= call.keys().iter().any(|key| keys.contains(key));
+            if *depends {
+                keys.extend(call.keys().iter().cloned());
+            }
+        }
+        if keys.len() == before {
+            break;
+        }
+    }
+    let (dependent, rest): (Vec<_>, Vec<_>) = calls.into_iter().zip(depends).partition(|(_, depends)| *depends);
+    let calls = |list: Vec<(C, bool)>| list.into_iter().map(|(call, _)| call).collect();
+    (calls(dependent), calls(rest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,12 +127,16 @@ mod tests {
         fn keys(&self) -> &[KeyName] {
             &self.1
         }
+
+        fn is_quick(&self) -> bool {
+            self.0.ends_with('!')
+        }
     }
 
-    /// Appends calls, each named by its keys.
+    /// Appends calls, each named by its keys; quick ones end with an exclamation mark.
     fn queue(calls: &[&'static str]) -> CallQueue<Named> {
         let mut queue = CallQueue::default();
-        let keys = |call: &str| call.bytes().map(|key| (0, [key].into())).collect();
+        let keys = |call: &str| call.trim_end_matches('!').bytes().map(|key| (0, [key].into())).collect();
         calls.iter().for_each(|call| queue.push(Named(call, keys(call))));
         queue
     }
@@ -130,6 +159,26 @@ mod tests {
         let mut queue = queue(&["az", "b", "a", "c"]);
         assert_eq!((take(&mut queue), take(&mut queue), take(&mut queue)), ("b".into(), "c".into(), "".into()));
         assert!(queue.has(&(0, b"a"[..].into())) && !queue.has(&(0, b"d"[..].into())));
+    }
+
+    #[test]
+    fn quick_calls_go_together_and_others_by_themselves() {
+        let mut queue = queue(&["a!", "b", "c!", "a!", "bd!", "e", "f!"]);
+        assert_eq!(take(&mut queue), "a! c! a! f!");
+        assert_eq!((take(&mut queue), take(&mut queue), take(&mut queue)), ("b bd!".into(), "e".into(), "".into()));
+    }
+
+    #[test]
+    fn calls_are_divided_by_the_keys_on_which_they_depend() {
+        let names = |calls: Vec<Named>| calls.iter().map(|call| call.0).collect::<Vec<_>>().join(" ");
+        let divide = |keys: &str| {
+            let calls = queue(&["ab", "c", "bd", "e", "d"]).waiting.into_iter().collect();
+            let (dependent, rest) = split(calls, keys.bytes().map(|key| (0, [key].into())).collect());
+            (names(dependent), names(rest))
+        };
+        assert_eq!(divide("a"), ("ab bd d".into(), "c e".into()));
+        assert_eq!(divide("ce"), ("c e".into(), "ab bd d".into()));
+        assert_eq!(divide(""), ("ab c bd e d".into(), "".into()));
     }
 
     #[test]

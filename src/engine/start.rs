@@ -24,7 +24,7 @@ use crate::engine::locks::FENCES_OF_A_REVISION;
 use crate::engine::mirror::Mirror;
 use crate::engine::names::{EtcdName, NamePrefix, range_end};
 use crate::engine::nodes::Announcement;
-use crate::engine::stored::FORMAT;
+use crate::engine::stored::{FORMAT, FORMER_FORMAT};
 use crate::namespace::Namespace;
 
 /// The first usable version of etcd: earlier ones may revoke a lease that is renewed, and may report progress before
@@ -196,13 +196,21 @@ async fn prepare(driver: &mut Driver, namespace: &Namespace) -> Result<(), Strin
         cluster.commit(created, 0)
     });
     let done = done.await?;
-    let found = done.read.first().and_then(Option::as_ref).map(|pair| &pair.value[..]);
-    if !done.is_committed && found != Some(FORMAT) {
-        let shown = String::from_utf8_lossy(found.unwrap_or_default()).into_owned();
+    let found = done.read.first().and_then(Option::as_ref);
+    let format_found = found.map(|pair| &pair.value[..]).filter(|_| !done.is_committed).unwrap_or(FORMAT);
+    if ![FORMAT, FORMER_FORMAT].contains(&format_found) {
+        let shown = String::from_utf8_lossy(format_found).into_owned();
         let prefix = String::from_utf8_lossy(driver.prefix.bytes()).into_owned();
         return Err(format!("what is under the prefix {prefix} has another format: {shown}"));
     }
     let (pairs, revision) = persist(|| read_all(&cluster, &driver.prefix)).await?;
+    if format_found == FORMER_FORMAT {
+        let is_process = |pair: &NamedValue| matches!(driver.prefix.parse(&pair.name), Some(EtcdName::Process(_)));
+        if pairs.iter().any(is_process) {
+            return Err("processes of an earlier version of keylatch are running: stop all of them first".into());
+        }
+        raise_format(&cluster, &format, found.map_or(0, |pair| pair.mod_revision)).await?;
+    }
     let is_key = |pair: &&NamedValue| matches!(driver.prefix.parse(&pair.name), Some(EtcdName::Key(_)));
     let keys = pairs.iter().filter(is_key).count();
     driver.core.replace(pairs, revision);
@@ -211,6 +219,16 @@ async fn prepare(driver: &mut Driver, namespace: &Namespace) -> Result<(), Strin
     info!("etcd: {keys} keys loaded at revision {revision}");
     warn_of_history(&cluster, &format, revision).await;
     Ok(())
+}
+
+/// Raises the version of the format, found at a revision: processes of an earlier version cannot start any more.
+async fn raise_format(cluster: &Cluster, format: &[u8], found: Revision) -> Result<(), String> {
+    let raise = || {
+        let tests = vec![Test::Unchanged(format.to_vec(), found)]; // otherwise another process has just done so
+        let changes = vec![ClusterChange::Put(format.to_vec(), FORMAT.to_vec())];
+        cluster.commit(ClusterTransaction { tests, changes, reads: Vec::new() }, 0)
+    };
+    persist(raise).await.map(|_| ())
 }
 
 /// Raises the base so that fencing tokens are no less than the microseconds since 1970, like those of a server without

@@ -3,13 +3,21 @@
 
 use prost::Message;
 
+use crate::store::LockMode;
+
 /// The version of the format, the value of [`Name::Format`](super::names::EtcdName::Format).
-pub(super) const FORMAT: &[u8] = b"keylatch 1";
+pub(super) const FORMAT: &[u8] = b"keylatch 2";
+
+/// The version before, without locks that several clients hold or ask for together. Its values are read as they are.
+pub(super) const FORMER_FORMAT: &[u8] = b"keylatch 1";
+
+/// The kind of a key that does not exist, and has a queue of clients that ask for several locks at the same time.
+pub(super) const ABSENT: u32 = 1 << 16;
 
 /// A key's value, with its TTL, fence, and lock state.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredKey {
-    /// Number of the type, as in a dump.
+    /// Number of the type, as in a dump, or [`ABSENT`].
     #[prost(uint32, tag = "1")]
     pub(super) kind: u32,
     /// The value, as in a dump.
@@ -23,7 +31,7 @@ pub(super) struct StoredKey {
     /// Storage hint of a string, see [`StringHint`](crate::store::StringHint).
     #[prost(uint32, tag = "5")]
     pub(super) hint: u32,
-    /// The lock record, if the key is a lock.
+    /// The lock record, if the key is an exclusive lock.
     #[prost(message, optional, tag = "6")]
     pub(super) lock: Option<StoredLock>,
     /// The clients queued for the lock, in order.
@@ -32,9 +40,63 @@ pub(super) struct StoredKey {
     /// Revision of the last change of the value, if it is not the revision of this write; 0 otherwise.
     #[prost(int64, tag = "8")]
     pub(super) value_revision: i64,
+    /// The holders, if the key is a shared lock or a semaphore.
+    #[prost(message, optional, tag = "9")]
+    pub(super) holders: Option<StoredHolders>,
 }
 
-/// The record of a held lock.
+impl StoredKey {
+    /// Creates a key that does not exist, with its queue.
+    pub(super) fn absent(queue: Vec<StoredWaiter>) -> Self {
+        StoredKey { kind: ABSENT, queue, ..StoredKey::default() }
+    }
+
+    /// Returns the lock records of the holders.
+    pub(super) fn locks(&self) -> impl Iterator<Item = &StoredLock> {
+        let shared = self.holders.iter().flat_map(|holders| &holders.holders);
+        self.lock.iter().chain(shared.map(|holder| &holder.lock))
+    }
+
+    /// Returns the TTLs of the holders of a shared lock or a semaphore.
+    pub(super) fn holder_ttls(&self) -> impl Iterator<Item = Option<StoredTtl>> {
+        self.holders.iter().flat_map(|holders| &holders.holders).map(|holder| holder.ttl)
+    }
+}
+
+/// The holders of a shared lock or a semaphore.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StoredHolders {
+    /// Number of permits in all; 0 for a shared lock.
+    #[prost(uint32, tag = "1")]
+    pub(super) size: u32,
+    /// The fencing token of a shared lock, or its base, as in [`StoredLock`].
+    #[prost(sint64, tag = "2")]
+    pub(super) fence: i64,
+    #[prost(uint32, tag = "3")]
+    pub(super) fence_index: u32,
+    /// Time since which there has always been a holder, as in [`StoredLock`].
+    #[prost(int64, tag = "4")]
+    pub(super) since_us: i64,
+    /// The holders, in the order in which they have acquired the lock.
+    #[prost(message, repeated, tag = "5")]
+    pub(super) holders: Vec<StoredHolder>,
+}
+
+/// A holder of a shared lock or a semaphore.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StoredHolder {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) token: Vec<u8>,
+    #[prost(message, required, tag = "2")]
+    pub(super) lock: StoredLock,
+    /// Number of permits; 0 for a shared lock.
+    #[prost(uint32, tag = "3")]
+    pub(super) permits: u32,
+    #[prost(message, optional, tag = "4")]
+    pub(super) ttl: Option<StoredTtl>,
+}
+
+/// The record of a holder of a lock.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredLock {
     /// The fencing token, or its base if the token is one of this transaction's.
@@ -58,13 +120,16 @@ pub(super) struct StoredLock {
     /// A text of the holder's own.
     #[prost(bytes = "vec", optional, tag = "7")]
     pub(super) meta: Option<Vec<u8>>,
-    /// The waits that the lock was handed over to, until a client with the token changes the lock.
+    /// The waits that the lock was handed over to.
     #[prost(message, repeated, tag = "8")]
     pub(super) granted: Vec<StoredWait>,
+    /// True if a client with the token has acquired or renewed the lock by itself since.
+    #[prost(bool, tag = "9")]
+    pub(super) is_kept: bool,
 }
 
 /// The wait of a client in the queue for a lock.
-#[derive(Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Message)]
 pub(super) struct StoredWait {
     #[prost(fixed64, tag = "1")]
     pub(super) process: u64,
@@ -131,6 +196,40 @@ pub(super) struct StoredWaiter {
     /// Start of the wait, by the wall clock of the client's process, in microseconds since 1970.
     #[prost(int64, tag = "8")]
     pub(super) since_us: i64,
+    /// True if the client asks for a shared lock.
+    #[prost(bool, tag = "9")]
+    pub(super) is_shared: bool,
+    /// Number of permits that the client asks for; 0 for none.
+    #[prost(uint32, tag = "10")]
+    pub(super) permits: u32,
+    /// Size of the semaphore when the client began to wait.
+    #[prost(uint32, tag = "11")]
+    pub(super) size: u32,
+    /// The keys, if the client asks for several locks at the same time; all are in the same database.
+    #[prost(bytes = "vec", repeated, tag = "12")]
+    pub(super) keys: Vec<Vec<u8>>,
+}
+
+impl StoredWaiter {
+    /// Returns the mode that the client asks for.
+    pub(super) fn mode(&self) -> LockMode {
+        match self {
+            StoredWaiter { permits: count @ 1.., size, .. } => LockMode::Permits { count: *count, size: *size },
+            StoredWaiter { is_shared: true, .. } => LockMode::Shared,
+            StoredWaiter { keys, .. } if !keys.is_empty() => LockMode::Several,
+            _ => LockMode::Exclusive,
+        }
+    }
+}
+
+/// A client that was removed from the queue for a lock with an error.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StoredRefusal {
+    #[prost(message, required, tag = "1")]
+    pub(super) wait: StoredWait,
+    /// The text of the error.
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) error: Vec<u8>,
 }
 
 /// A TTL, which each process counts from the time when it learns of the TTL.
@@ -206,6 +305,9 @@ pub(super) struct StoredRecord {
     /// The locks that were lost, before any of the other changes.
     #[prost(message, repeated, tag = "7")]
     pub(super) losses: Vec<StoredLoss>,
+    /// The queued clients that were refused.
+    #[prost(message, repeated, tag = "8")]
+    pub(super) refusals: Vec<StoredRefusal>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -5,7 +5,9 @@
 //! and ten milliseconds more, because the clocks of two machines do not run equally fast: 500 ppm of an hour are 1.8
 //! seconds. Writes that keep a TTL keep its ID, too, by which a process that knows the TTL counts on.
 
-use crate::engine::stored::StoredTtl;
+use std::collections::HashMap;
+
+use crate::engine::stored::{StoredKey, StoredTtl};
 use crate::time::clock::{Deadline, Now};
 
 /// Denominator of the part of a TTL by which the clocks of two machines may differ over its duration: 1000 ppm.
@@ -79,6 +81,11 @@ impl CountedTtl {
         self.deadline
     }
 
+    /// Returns the deadline that clients are shown, in monotonic milliseconds; never 0.
+    pub(super) fn shown_ms(&self, now: Now) -> u64 {
+        self.deadline.shown_mono_ms(now).max(1)
+    }
+
     /// Returns the rest of the TTL, in milliseconds.
     pub(super) fn left_ms(&self, now: Now) -> u64 {
         self.due_ms.saturating_sub(self.slack_ms).saturating_sub(now.ms_later(0))
@@ -94,6 +101,44 @@ impl CountedTtl {
             wall_ms: self.deadline.wall_ms(now),
             is_date: self.deadline.is_wall(),
         }
+    }
+}
+
+/// The TTLs of a key: its own, and those of the holders of a shared lock or a semaphore.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeyTtls {
+    pub(super) key: Option<CountedTtl>,
+    /// The TTLs of the holders, in the order of the holders.
+    pub(super) holders: Box<[Option<CountedTtl>]>,
+}
+
+impl KeyTtls {
+    /// Returns the TTLs of a key that this process has just learned of, as [`CountedTtl::learned`] does.
+    pub(super) fn learned(stored: &StoredKey, known: Option<&KeyTtls>, now: Now) -> Self {
+        let known_key = known.and_then(|known| known.key);
+        let key = stored.ttl.map(|ttl| CountedTtl::learned(ttl, known_key, now));
+        let of_holders = known.into_iter().flat_map(|known| known.holders.iter().flatten());
+        let by_id: HashMap<u64, CountedTtl> = of_holders.map(|ttl| (ttl.id, *ttl)).collect();
+        let holders =
+            stored.holder_ttls().map(|ttl| ttl.map(|ttl| CountedTtl::learned(ttl, by_id.get(&ttl.id).copied(), now)));
+        KeyTtls { key, holders: holders.collect() }
+    }
+
+    /// Returns the TTLs of a key that this process finds when it starts, as [`CountedTtl::found`] does.
+    pub(super) fn found(stored: &StoredKey, skew_max_ms: u64, now: Now) -> Self {
+        let found = |ttl| CountedTtl::found(ttl, skew_max_ms, now);
+        KeyTtls { key: stored.ttl.map(found), holders: stored.holder_ttls().map(|ttl| ttl.map(found)).collect() }
+    }
+
+    /// Returns the same TTLs counted from a later time, when the cluster has confirmed them.
+    pub(super) fn confirmed(self, staged: Now, now: Now) -> Self {
+        let confirmed = |ttl: Option<CountedTtl>| ttl.map(|ttl| ttl.confirmed(staged, now));
+        KeyTtls { key: confirmed(self.key), holders: self.holders.into_iter().map(confirmed).collect() }
+    }
+
+    /// Returns the time from which on the key or one of its holders may be removed, in monotonic milliseconds.
+    pub(super) fn due_ms(&self) -> Option<u64> {
+        self.key.iter().chain(self.holders.iter().flatten()).map(CountedTtl::due_ms).min()
     }
 }
 

@@ -14,15 +14,15 @@ impl Namespace {
     /// `session-grace-ms`, or by the sweeper while a script keeps keys locked. The caller must then serve the queues
     /// for them. The view is one without declared keys.
     pub(crate) fn end_session(&self, client: &ClientInfo, view: &mut View<'_>, is_farewell: bool) {
+        let grace_ms =
+            if is_farewell || client.flags.has_quit() { 0 } else { self.settings.current().session_grace_ms };
         if let Some(engine) = self.engine() {
-            return engine.end_session(client.id); // the engine knows locks of the cluster unknown to the client
+            return engine.end_session(client.id, grace_ms); // the engine knows locks unknown to the client
         }
         if !client.has_bound_locks() {
             return;
         }
         let names = client.bound_locks();
-        let grace_ms =
-            if is_farewell || client.flags.has_quit() { 0 } else { self.settings.current().session_grace_ms };
         if grace_ms == 0 && !view.is_closed() {
             self.release(client.id, &names, view);
         } else {

@@ -59,3 +59,5 @@ pub(crate) const CONFIGURES: Marks = 1 << 23;
 pub(crate) const NAMES_OPTIONS: Marks = 1 << 25;
 /// Takes an option that it does not know for the id of an entry: XADD.
 pub(crate) const EXPECTS_ID: Marks = 1 << 26;
+/// Takes over the locks that are held with its argument, whose keys no argument names: LOCK.RESUME.
+pub(crate) const RESUMES_LOCKS: Marks = 1 << 27;

@@ -77,7 +77,7 @@ pub(crate) use value::stream::{
     Stream, StreamChunk, StreamEntry, StreamId, StreamRef, Trim, Trimmed, entries_of,
 };
 pub(crate) use value::{List, ListBuilder, ListEnd, ListNode, ListRef, NodeLimit, Str, StringHint, WrongType};
-pub(crate) use view::{LookupCounts, Ttl, View};
+pub(crate) use view::{AdoptedLock, LookupCounts, Ttl, View};
 
 /// Number of cursors of a scan of a database: one for every position of every shard's table.
 pub(crate) const SCAN_CURSORS: u64 = SHARDS as u64 * table::SCAN_POSITIONS;

@@ -33,6 +33,7 @@ use crate::store::usage::Dice;
 use crate::store::value::{DataType, Hash, Set, SetRef, VisibleHash, WrongType};
 use crate::time::clock::{Deadline, Now};
 use access::{ShardAccess, UNDECLARED};
+pub(crate) use locks::AdoptedLock;
 
 /// Access to the keys of one database for one call.
 pub struct View<'a> {

@@ -28,6 +28,7 @@ mod nodes;
 mod page;
 mod proxy;
 mod published;
+mod shared_locks;
 #[cfg(feature = "lua")]
 mod stalls;
 mod start;

@@ -167,7 +167,7 @@ impl Clients {
     /// Returns the locks that a client is queued for.
     pub(crate) fn awaited_locks(&self, id: u64) -> Vec<KeyName> {
         let here = self.waits.of(id).and_then(|wait| wait.call(BlockedCall::awaited_locks)).unwrap_or_default();
-        if here.is_empty() { self.mirrored.lock(id).into_iter().collect() } else { here }
+        if here.is_empty() { self.mirrored.locks(id) } else { here }
     }
 
     /// Returns a copy of a client, also of a client of another process that is queued for a lock.
@@ -175,14 +175,16 @@ impl Clients {
         self.find(id).map(|client| RemoteClient::of(&client)).or_else(|| self.mirrored.client(id))
     }
 
-    /// Adds a client that is queued for a lock in a cluster, with the number of its wait and the hash of its token.
-    pub(crate) fn enter_mirrored(&self, client: RemoteClient, wait: u64, (lock, token): (KeyName, u64)) {
+    /// Adds a client that is queued for locks in a cluster, with the number of its wait and the hash of its token.
+    pub(crate) fn enter_mirrored(&self, client: RemoteClient, wait: u64, (locks, token): (Vec<KeyName>, u64)) {
         let id = client.id();
+        if !self.mirrored.insert(id, wait, MirroredWaiter { client, locks, token }) {
+            return; // one that asks for several locks is in each of their queues
+        }
         match self.find(id) {
             Some(own) => self.queued.enter(&own, token),
             None => self.queued.enter_id(id, token),
         }
-        self.mirrored.insert(id, wait, MirroredWaiter { client, lock, token });
     }
 
     /// Removes a client that was queued for a lock in a cluster.

@@ -11,10 +11,11 @@ use parking_lot::Mutex;
 use crate::client::info::RemoteClient;
 use crate::store::KeyName;
 
-/// A client queued for a lock in a cluster.
+/// A client queued for locks in a cluster.
 pub(super) struct MirroredWaiter {
     pub(super) client: RemoteClient,
-    pub(super) lock: KeyName,
+    /// The locks that the client asks for, in the order named.
+    pub(super) locks: Vec<KeyName>,
     /// Hash of the client's token.
     pub(super) token: u64,
 }
@@ -25,8 +26,9 @@ pub(super) struct MirroredWaiter {
 pub(super) struct MirroredWaiters(Mutex<BTreeMap<(u64, u64), MirroredWaiter>>);
 
 impl MirroredWaiters {
-    pub(super) fn insert(&self, id: u64, wait: u64, waiter: MirroredWaiter) {
-        self.0.lock().insert((id, wait), waiter);
+    /// Adds a client; returns false if its wait is known already.
+    pub(super) fn insert(&self, id: u64, wait: u64, waiter: MirroredWaiter) -> bool {
+        self.0.lock().insert((id, wait), waiter).is_none()
     }
 
     /// Removes a client; returns the hash of its token, unless the client waits elsewhere with the same token.
@@ -41,9 +43,9 @@ impl MirroredWaiters {
         self.last(id, |waiter| waiter.client.clone())
     }
 
-    /// Returns the lock that a client is queued for.
-    pub(super) fn lock(&self, id: u64) -> Option<KeyName> {
-        self.last(id, |waiter| waiter.lock.clone())
+    /// Returns the locks that a client is queued for.
+    pub(super) fn locks(&self, id: u64) -> Vec<KeyName> {
+        self.last(id, |waiter| waiter.locks.clone()).unwrap_or_default()
     }
 
     fn last<T>(&self, id: u64, read: impl FnOnce(&MirroredWaiter) -> T) -> Option<T> {

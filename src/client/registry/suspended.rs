@@ -58,10 +58,14 @@ impl Suspended {
         matches!(self.place, Some(BlockedOn::LockQueue(_)))
     }
 
-    /// Returns the lock that a client of an engine is queued for.
-    pub(crate) fn awaited_lock(&self) -> Option<KeyName> {
-        let key = self.keys().next().filter(|_| self.is_in_lock_queue())?;
-        Some((self.db, key.bytes.into()))
+    /// Returns true if the client is queued for several locks at the same time.
+    pub(crate) fn asks_for_several(&self) -> bool {
+        matches!(self.place, Some(BlockedOn::LockQueue(QueuePlace { mode: LockMode::Several, .. })))
+    }
+
+    /// Returns the locks that a client of an engine is queued for, in the order named.
+    pub(crate) fn awaited_locks(&self) -> Vec<KeyName> {
+        self.keys().filter(|_| self.is_in_lock_queue()).map(|key| (self.db, key.bytes.into())).collect()
     }
 
     /// Returns the keys that the client waits for.

@@ -3,6 +3,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
+use crate::command::lock::claim::LockClaim;
 use crate::command::lock::replicated::read_replicas;
 use crate::command::timeout::read_timeout;
 use crate::command::ttl::{Amount, Unit};
@@ -10,7 +11,7 @@ use crate::dispatch::Call;
 use crate::dispatch::args::is_word;
 use crate::error::{Error, Result};
 use crate::namespace::ReservedSlot;
-use crate::store::{Key, LockMode, NEVER, is_shared_value};
+use crate::store::{Key, LockMode, is_shared_value};
 use crate::text::quote;
 use crate::time::clock::Deadline;
 
@@ -18,17 +19,9 @@ use crate::time::clock::Deadline;
 pub(super) struct AcquireArgs<'a> {
     /// The key of the lock, or of several locks at once.
     pub(super) keys: SmallVec<[Key<'a>; 1]>,
-    pub(super) token: &'a [u8],
-    /// The hash of the token.
-    pub(super) token_hash: u64,
-    /// The mode; the size of a semaphore is that of OF, 0 without.
-    pub(super) mode: LockMode,
-    pub(super) deadline: Option<Deadline>,
+    pub(super) claim: LockClaim<'a>,
     /// The end of the wait, in monotonic milliseconds; `None` without waiting.
     pub(super) until_ms: Option<u64>,
-    pub(super) is_session: bool,
-    pub(super) is_announced: bool,
-    pub(super) meta: Option<&'a [u8]>,
     /// The number of replicas that must have the lock before the reply; `None` without REPLICAS.
     pub(super) replicas: Option<usize>,
     /// The place in the queues that was reserved for the caller.
@@ -61,29 +54,17 @@ impl<'a> AcquireArgs<'a> {
     fn read(call: &mut Call<'a>, keys: SmallVec<[Key<'a>; 1]>, mode: LockMode) -> Result<Self> {
         let token = call.args.bytes()?;
         let token_hash = call.namespace.store.hash(token);
-        let (deadline, until_ms, meta, replicas, kept) = (None, None, None, None, None);
-        let (is_session, is_announced) = (false, false);
-        let mut ask = AcquireArgs {
-            keys,
-            token,
-            token_hash,
-            mode,
-            deadline,
-            until_ms,
-            is_session,
-            is_announced,
-            meta,
-            replicas,
-            kept,
-        };
+        let (deadline, meta, is_session, is_announced) = (None, None, false, false);
+        let claim = LockClaim { token, token_hash, mode, deadline, is_session, is_announced, meta };
+        let mut ask = AcquireArgs { keys, claim, until_ms: None, replicas: None, kept: None };
         while let Some(word) = call.args.next_arg() {
             if !ask.take_option(call, word)? {
                 return Err(Error::Syntax);
             }
         }
         ask.replicas = ask.replicas.filter(|replicas| *replicas > 0);
-        if ask.deadline.is_none() && !ask.is_session {
-            return Err(Error::other(match ask.mode {
+        if ask.claim.deadline.is_none() && !ask.claim.is_session {
+            return Err(Error::other(match ask.claim.mode {
                 LockMode::Several => "LOCK.ACQUIREMULTI needs PX or SESSION",
                 _ => "LOCK.ACQUIRE needs PX or SESSION",
             }));
@@ -91,11 +72,8 @@ impl<'a> AcquireArgs<'a> {
         if is_shared_value(token) {
             return Err(Error::other("a token cannot begin with 'shared:' or 'permits:'"));
         }
-        if ask.mode != LockMode::Exclusive && call.namespace.engine().is_some() {
-            return Err(Error::other("SHARED and PERMITS are not possible with engine etcd"));
-        }
         if ask.until_ms.is_some() && !call.is_nested() && !call.is_retry() {
-            let (token, mode, db) = (token_hash, ask.mode, call.caller.db);
+            let (token, mode, db) = (token_hash, ask.claim.mode, call.caller.db);
             let keys = ask.keys.iter().map(|key| key.bytes.into());
             let asked = || ReservedSlot { number: 0, token, mode, db, keys: keys.collect() };
             ask.kept = call.namespace.lock_holders.kept_place(asked);
@@ -106,26 +84,26 @@ impl<'a> AcquireArgs<'a> {
     /// Parses an option; returns false if the option is unknown or repeated.
     fn take_option(&mut self, call: &mut Call<'a>, word: &[u8]) -> Result<bool> {
         let is_first = if is_word(word, "PX") {
-            self.deadline.replace(read_deadline(call)?).is_none()
+            self.claim.deadline.replace(read_deadline(call)?).is_none()
         } else if is_word(word, "BLOCK") {
             self.until_ms.replace(read_timeout(call)?).is_none()
         } else if is_word(word, "SESSION") {
-            !std::mem::replace(&mut self.is_session, true)
+            !std::mem::replace(&mut self.claim.is_session, true)
         } else if is_word(word, "NOTIFY") {
-            !std::mem::replace(&mut self.is_announced, true)
+            !std::mem::replace(&mut self.claim.is_announced, true)
         } else if is_word(word, "META") {
-            self.meta.replace(call.args.bytes()?).is_none()
-        } else if self.mode == LockMode::Several {
+            self.claim.meta.replace(call.args.bytes()?).is_none()
+        } else if self.claim.mode == LockMode::Several {
             false
         } else if is_word(word, "REPLICAS") {
             self.replicas.replace(read_replicas(call)?).is_none()
         } else if is_word(word, "SHARED") {
-            std::mem::replace(&mut self.mode, LockMode::Shared) == LockMode::Exclusive
+            std::mem::replace(&mut self.claim.mode, LockMode::Shared) == LockMode::Exclusive
         } else if is_word(word, "PERMITS") {
             let count = read_permits(call)?;
-            std::mem::replace(&mut self.mode, LockMode::Permits { count, size: 0 }) == LockMode::Exclusive
+            std::mem::replace(&mut self.claim.mode, LockMode::Permits { count, size: 0 }) == LockMode::Exclusive
         } else if is_word(word, "OF") {
-            match &mut self.mode {
+            match &mut self.claim.mode {
                 LockMode::Permits { count, size } if *size == 0 => {
                     *size = read_permits(call)?;
                     if count > size {
@@ -139,11 +117,6 @@ impl<'a> AcquireArgs<'a> {
             false
         };
         Ok(is_first)
-    }
-
-    /// Returns the end of the lock's TTL, in monotonic milliseconds, or [`NEVER`].
-    pub(super) fn held_until_ms(&self, call: &Call<'_>) -> u64 {
-        self.deadline.map_or(NEVER, |deadline| deadline.mono_ms(call.now()))
     }
 }
 

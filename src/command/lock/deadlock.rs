@@ -54,13 +54,13 @@ pub(super) fn check(call: &mut Call<'_>, ask: &AcquireArgs<'_>) -> DeadlockCheck
         return DeadlockCheck::Waits;
     }
     let (clients, info) = (&call.namespace.clients, call.caller.info.clone());
-    clients.queued.enter(&info, ask.token_hash);
+    clients.queued.enter(&info, ask.claim.token_hash);
     let check = if !may_be_waited_for(call, ask) {
         DeadlockCheck::Waits
     } else if call.view.is_whole() {
         let locks = ask.keys.iter().map(|key| (call.caller.db, Box::from(key.bytes))).collect();
         let kept = ask.kept.as_ref().map(|kept| kept.number);
-        let newcomer = Waiting { client: info.id, token: ask.token_hash, locks, mode: ask.mode, kept };
+        let newcomer = Waiting { client: info.id, token: ask.claim.token_hash, locks, mode: ask.claim.mode, kept };
         let cycle = if may_lead_to(call, &newcomer) { Search::new(call).cycle_of(newcomer) } else { None };
         cycle.map_or(DeadlockCheck::Waits, |cycle| DeadlockCheck::Deadlock(in_words(call, &cycle)))
     } else if ask.keys.iter().any(|key| may_hang(call, *key)) {
@@ -69,7 +69,7 @@ pub(super) fn check(call: &mut Call<'_>, ask: &AcquireArgs<'_>) -> DeadlockCheck
         DeadlockCheck::Waits
     };
     if !matches!(check, DeadlockCheck::Waits) {
-        clients.queued.leave(&info, ask.token_hash);
+        clients.queued.leave(&info, ask.claim.token_hash);
     }
     check
 }
@@ -87,7 +87,7 @@ fn may_be_waited_for(call: &Call<'_>, ask: &AcquireArgs<'_>) -> bool {
     ask.kept.is_some()
         || namespace.engine().is_some()
         || caller.info.has_bound_locks()
-        || namespace.clients.held_tokens.contains(ask.token_hash)
+        || namespace.clients.held_tokens.contains(ask.claim.token_hash)
 }
 
 /// Returns true if a client that is about to wait may have to wait for itself: it holds a lock that it wants, or a lock

@@ -8,6 +8,7 @@
 
 mod acquire;
 mod args;
+pub(crate) mod claim;
 pub(crate) mod deadlock;
 #[cfg(feature = "metrics")]
 pub(crate) mod holder_id;
@@ -16,12 +17,12 @@ mod inspect;
 pub(crate) mod overview;
 mod release;
 mod replicated;
-mod resume;
+pub(crate) mod resume;
 
 use crate::dispatch::Command;
+use crate::spec::marks::RESUMES_LOCKS;
 use crate::spec::{
-    ACCESS, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, NO_ENGINE, RO, RW, UPDATE, WRITE, block, integer, key,
-    string, token,
+    ACCESS, BLOCKING, DELETE, DENY_OOM, Effect, FAST, Group, RO, RW, UPDATE, WRITE, block, integer, key, string, token,
 };
 
 pub(crate) use inspect::COMMANDS as INSPECTION;
@@ -69,7 +70,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             .about("Holds the lock together with others, by permits of a semaphore."),
         ])
         .docs("0.1.0", ACQUIRE_COST, "Acquires a lock, or queues for it, and returns its fencing token."),
-    Command::new("LOCK.ACQUIREMULTI", acquire::acquire_several, WRITE | DENY_OOM | BLOCKING | NO_ENGINE, Group::Lock)
+    Command::new("LOCK.ACQUIREMULTI", acquire::acquire_several, WRITE | DENY_OOM | BLOCKING, Group::Lock)
         .effect(Effect::Values)
         .args(&[
             integer("numkeys").about("How many locks."),
@@ -98,15 +99,16 @@ pub(crate) const COMMANDS: &[Command] = &[
         .effect(Effect::Values)
         .args(&[key("key", RO | ACCESS).about(KEY), string("token").about(TOKEN)])
         .docs("0.1.0", "O(1)", "Returns the fencing token of a lock that is held with a token."),
-    Command::new("LOCK.RESIZE", release::resize, WRITE | FAST | NO_ENGINE, Group::Lock)
+    Command::new("LOCK.RESIZE", release::resize, WRITE | FAST, Group::Lock)
         .effect(Effect::Values)
         .args(&[
             key("key", RW | ACCESS | UPDATE).about("The semaphore, which is a string key."),
             integer("size").about("How many permits it has from now on; those that are taken stay so."),
         ])
         .docs("0.1.0", "O(1)", "Sets how many permits a semaphore has."),
-    Command::new("LOCK.RESUME", resume::resume, WRITE | NO_ENGINE, Group::Lock)
+    Command::new("LOCK.RESUME", resume::resume, WRITE, Group::Lock)
         .effect(Effect::Given)
+        .marks(RESUMES_LOCKS)
         .args(&[string("token").about(TOKEN)])
         .docs("0.1.0", RESUME_COST, "Takes over the locks that are held with a token, and returns their keys."),
 ];

@@ -1,7 +1,7 @@
 //! Commands on a held lock: LOCK.RENEW, LOCK.RELEASE, LOCK.FENCE and LOCK.RESIZE.
 
-use crate::command::lock::acquire::record;
 use crate::command::lock::args::{read_deadline, read_permits};
+use crate::command::lock::claim::record;
 use crate::command::string::SET;
 use crate::command::ttl::EXPIRE;
 use crate::dispatch::Call;
@@ -36,10 +36,14 @@ pub(super) fn renew(call: &mut Call<'_>) -> Result<()> {
     }
     let deadline = read_deadline(call)?;
     let until_ms = deadline.mono_ms(call.now());
-    let fence = match held(call, key, token)? {
+    let held = held(call, key, token)?;
+    if held.is_some() {
+        call.caller.record_held(key, token);
+    }
+    let fence = match held {
         Some(HoldKind::Alone) => {
             call.view.set_deadline(key, Some(deadline), EXPIRE);
-            Some(record(call, key, token, |_, _| {}))
+            Some(fence_of(call, key, token))
         }
         Some(HoldKind::WithOthers(number)) => call.view.locks().change_holders(key, |holders| {
             let holders = holders.as_mut()?;
@@ -103,7 +107,7 @@ fn record_ended(call: &mut Call<'_>, key: Key<'_>, record: &LockRecord) {
 pub(super) fn fence(call: &mut Call<'_>) -> Result<()> {
     let (key, token) = (call.args.key()?, call.args.bytes()?);
     let fence = match held(call, key, token)? {
-        Some(HoldKind::Alone) => Some(record(call, key, token, |_, _| {})),
+        Some(HoldKind::Alone) => Some(fence_of(call, key, token)),
         Some(HoldKind::WithOthers(number)) => {
             call.view.locks().holders(key).and_then(|holders| Some(holders.get(number)?.record.fence))
         }
@@ -126,6 +130,14 @@ pub(super) fn resize(call: &mut Call<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns the fencing token of an exclusive lock that is held with a token; one that was acquired by another command
+/// gets one now.
+fn fence_of(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> i64 {
+    let since_us = call.present().mono_us().cast_signed();
+    let Call { view, caller, namespace, .. } = call;
+    record(view, key, (token, since_us), || Call::give_fence(caller, namespace), |_| {})
 }
 
 fn reply(call: &mut Call<'_>, fence: Option<i64>) {

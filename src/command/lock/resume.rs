@@ -3,25 +3,12 @@
 use crate::client::info::ClientInfo;
 use crate::dispatch::Call;
 use crate::error::Result;
-use crate::store::{HeldLock, HoldGuard, LockRecord};
+use crate::store::{HeldLock, HoldGuard, LockRecord, Store, View};
 
 pub(super) fn resume(call: &mut Call<'_>) -> Result<()> {
     let token = call.args.bytes()?;
-    let hash = call.namespace.store.hash(token);
-    let mut found: Vec<Vec<u8>> = Vec::new();
-    call.view.locks().visit(0, |_, lock, entry| {
-        let is_held = match lock.held {
-            Some(HeldLock::Exclusive(record)) => *record.token == *token,
-            Some(HeldLock::Shared(holders)) => holders.find(hash, token).is_some(),
-            None => false,
-        };
-        if is_held && entry.is_some() {
-            found.push(lock.key.bytes.to_vec());
-        }
-        true
-    });
     let mut resumed = Vec::new();
-    for key in found {
+    for key in held_with(&mut call.view, &call.namespace.store, token) {
         if call.caller.access.writes_key(&key) && take_over(call, &key, token) {
             resumed.push(key);
         }
@@ -31,10 +18,28 @@ pub(super) fn resume(call: &mut Call<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Returns the keys of the locks in the database that are held with a token.
+pub(crate) fn held_with(view: &mut View<'_>, store: &Store, token: &[u8]) -> Vec<Box<[u8]>> {
+    let (hash, mut found) = (store.hash(token), Vec::new());
+    view.locks().visit(0, |_, lock, entry| {
+        let is_held = match lock.held {
+            Some(HeldLock::Exclusive(record)) => *record.token == *token,
+            Some(HeldLock::Shared(holders)) => holders.find(hash, token).is_some(),
+            None => false,
+        };
+        if is_held && entry.is_some() {
+            found.push(lock.key.bytes.into());
+        }
+        true
+    });
+    found
+}
+
 /// Makes the caller the holder of a lock, if it is held with a token and was acquired by the caller's user.
 fn take_over(call: &mut Call<'_>, bytes: &[u8], token: &[u8]) -> bool {
     let store = &call.namespace.store;
     let (db, key, token_hash) = (call.caller.db, store.key(bytes), store.hash(token));
+    call.caller.record_held(key, token);
     let (caller, mut is_taken) = (&*call.caller, false);
     call.view.locks().change_held(db, key, token, |record| {
         is_taken = is_of_user(record, &caller.info);

@@ -17,10 +17,10 @@ pub(in crate::engine) enum ClientInput {
     Repeat(Arc<ClientWait>),
     /// A client has left the queues of keys.
     PassOn(Vec<KeyName>),
-    /// A client stops waiting for a lock.
-    LeaveQueue(KeyName, u64, Option<oneshot::Sender<()>>),
-    /// The connection of a client has closed.
-    EndSession(u64),
+    /// A client stops waiting for locks.
+    LeaveQueue(Vec<KeyName>, u64, Option<oneshot::Sender<()>>),
+    /// The connection of a client has closed; its session ends after some milliseconds.
+    EndSession(u64, u64),
     /// The admission state has changed.
     Settle(oneshot::Sender<()>),
     /// A client waits for the outcomes of all transactions.
@@ -35,8 +35,8 @@ impl Core {
             ClientInput::Call(call, done) => self.call(call, done),
             ClientInput::Repeat(wait) => self.repeat(wait),
             ClientInput::PassOn(keys) => self.pass_on(keys),
-            ClientInput::LeaveQueue(lock, wait, done) => self.leave_queue(lock, wait, done),
-            ClientInput::EndSession(client) => self.end_session(client),
+            ClientInput::LeaveQueue(locks, wait, done) => self.leave_queue(locks, wait, done),
+            ClientInput::EndSession(client, grace_ms) => self.end_session_after(client, grace_ms),
             ClientInput::Settle(done) => self.settle(done),
             ClientInput::Confirm(wait) => self.confirm(wait),
             ClientInput::Refresh(done) => self.refresh(done),

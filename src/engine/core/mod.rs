@@ -3,6 +3,7 @@
 //! events.
 
 mod admission;
+mod again;
 mod blocked;
 mod input;
 mod locks;
@@ -26,7 +27,7 @@ use crate::dispatch::serve::{answer_staged, serve_remaining_keys};
 use crate::engine::barrier::Barriers;
 use crate::engine::cluster::{ClusterFailure, ClusterTransaction, NamedValue, Revision, RevisionChanges};
 use crate::engine::execution::{Execution, KnownKeys};
-use crate::engine::group::{CallGroup, Ended, Flight};
+use crate::engine::group::{CallGroup, Ended, Flight, State};
 use crate::engine::lanes::Lanes;
 use crate::engine::locks::LocalHandover;
 use crate::engine::mirror::Mirror;
@@ -36,16 +37,20 @@ use crate::engine::queue::CallQueue;
 use crate::engine::reads::PendingReads;
 use crate::engine::stage::{ChangedKey, Copy, StageCx};
 use crate::engine::stored::StoredKey;
-use crate::engine::ttl::CountedTtl;
+use crate::engine::ttl::KeyTtls;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 use crate::observe::EngineStats;
 use crate::resp::{Output, Reply};
+use crate::spec::marks::RESUMES_LOCKS;
 use crate::store::{Cx, KeyName, NEVER, Origin};
 use crate::time::clock::{Clock, Now};
 
 /// Pause before another attempt at failed work, in milliseconds.
 const RETRY_MS: u64 = 100;
+
+/// Largest number of transactions in flight whose answers may come at any time.
+const FLIGHTS_MAX: usize = 4;
 
 /// Time for which calls are executed before new inputs are handled, in microseconds.
 const TURN_US: u64 = 10_000;
@@ -68,6 +73,8 @@ enum Waiter {
     Reader(BarrierReader),
     /// A group that has only read: are its reads the present state? Until a time by [`Patience`].
     Check(Box<CallGroup>, u64),
+    /// A call that takes over locks, whose keys are found in the mirror; until a time by [`Patience`].
+    Resume(Box<StagedCall>, oneshot::Sender<StagedOutcome>, u64),
     /// A client that was handed a lock: does it still have the lock? With the start of the wait, in monotonic
     /// milliseconds.
     Handover(Box<LocalHandover>, u64),
@@ -78,7 +85,7 @@ struct Ahead {
     /// The revision of this state.
     revision: Revision,
     mod_revision: Revision,
-    value: Option<(StoredKey, Option<CountedTtl>)>,
+    value: Option<(StoredKey, KeyTtls)>,
 }
 
 /// State of the engine.
@@ -116,6 +123,8 @@ pub(super) struct Core {
     is_lease_in_doubt: bool,
     /// True if calls were left for the next turn, because those before them have taken long.
     is_interrupted: bool,
+    /// Departed clients, each with the end of its session in monotonic milliseconds.
+    departed: Vec<(u64, u64)>,
     /// Work to try again at a time in monotonic milliseconds.
     retry_work: Vec<(u64, WorkItem, Arc<[KeyName]>)>,
     /// The number of the last transaction.
@@ -194,6 +203,7 @@ impl Core {
             waits: HashMap::new(),
             is_lease_in_doubt: false,
             is_interrupted: false,
+            departed: Vec::new(),
             retry_work: Vec::new(),
             number: 0,
             stats,
@@ -236,6 +246,10 @@ impl Core {
 
     /// Executes a call for a client.
     pub(super) fn call(&mut self, call: Box<StagedCall>, done: oneshot::Sender<StagedOutcome>) {
+        if call.command.is(RESUMES_LOCKS) {
+            self.barriers.add(Waiter::Resume(call, done, self.until_ms()));
+            return self.begin_barrier();
+        }
         let keys = call.keys.clone();
         self.submit(WorkItem::Call(call, done), keys);
     }
@@ -286,6 +300,7 @@ impl Core {
             match waiter {
                 Waiter::Reader(reader) => _ = reader.done.send(Ok(())), // the client may be gone
                 Waiter::Check(group, _) => self.check(*group),
+                Waiter::Resume(call, done, _) => self.resume(call, done),
                 Waiter::Handover(handover, asked_ms) => self.pass_handover(handover, asked_ms),
             }
         }
@@ -294,9 +309,7 @@ impl Core {
 
     /// Ends calls that have changed nothing, if their reads are the present state.
     fn check(&mut self, group: CallGroup) {
-        let is_present = |(key, at): &(KeyName, Revision)| {
-            self.ahead_of(key).map_or_else(|| self.mirror.mod_revision(key), |ahead| ahead.mod_revision) == *at
-        };
+        let is_present = |(key, at): &(KeyName, Revision)| self.mod_revision(key) == *at;
         if group.tests.iter().all(is_present) {
             self.finish(group, self.mirror.revision());
         } else {
@@ -364,7 +377,7 @@ impl Core {
     /// Executes waiting calls, as many as possible in a turn.
     fn advance(&mut self) {
         let begun_us = self.now().mono_us();
-        while self.lanes.as_ref().is_some_and(Lanes::has_free) {
+        while self.lanes.as_ref().is_some_and(Lanes::has_free) && self.has_room() {
             self.is_interrupted = self.now().mono_us() >= begun_us + TURN_US;
             if self.is_interrupted {
                 return; // new inputs are not to wait for all calls
@@ -377,6 +390,11 @@ impl Core {
         }
     }
 
+    /// Returns true if another transaction may be sent: with many in flight, calls wait for each other and go together.
+    fn has_room(&self) -> bool {
+        self.flights.values().filter(|flight| matches!(flight.state, State::Sent)).count() < FLIGHTS_MAX
+    }
+
     /// Executes calls on a stage, and then sends their changes, or has their reads confirmed.
     fn run(&mut self, mut calls: Vec<PendingWork>) {
         loop {
@@ -386,6 +404,12 @@ impl Core {
             }
             self.number += 1;
             let Some(mut group) = self.stage(calls) else { return };
+            if let Some(at) = group.panicked() {
+                let (panicked, others) = self.take_out(group, at);
+                self.end_panicked(panicked);
+                calls = others;
+                continue;
+            }
             if !self.is_still_admitted(&mut group) {
                 calls = group.into_pending();
                 continue;
@@ -402,18 +426,10 @@ impl Core {
                 self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
                 return pending.into_iter().for_each(|pending| self.fail(pending, error.clone()));
             }
-            // One after the other, so that only the call which the cluster does not take fails.
-            calls = self.take_first(pending, 1);
+            // In halves, so that only the call which the cluster does not take fails.
+            let half = pending.len() / 2;
+            calls = self.take_first(pending, half);
         }
-    }
-
-    /// Returns the first `count` calls of a batch; the others wait for their turn again.
-    fn take_first(&mut self, mut pending: Vec<PendingWork>, count: usize) -> Vec<PendingWork> {
-        let rest = pending.split_off(count);
-        self.queue.release(rest.iter().flat_map(|pending| &*pending.keys));
-        self.queue.hold(pending.iter().flat_map(|pending| &*pending.keys));
-        self.queue.put_back(rest);
-        pending
     }
 
     /// Executes calls on a stage; `None` if one of them has panicked: their clients are told that the outcome is
@@ -436,16 +452,9 @@ impl Core {
         staged
     }
 
-    /// Executes the calls of a group again, because other processes have changed their keys.
-    fn run_again(&mut self, group: CallGroup) {
-        self.stats.conflicts.fetch_add(1, Relaxed);
-        let mut pending = group.into_pending();
-        self.note_conflict(&mut pending);
-        if self.is_turn_of_another(&pending) {
-            self.wait_again(pending);
-        } else {
-            self.run(pending);
-        }
+    /// Returns the latest known revision of a key's last change.
+    fn mod_revision(&self, key: &KeyName) -> Revision {
+        self.ahead_of(key).map_or_else(|| self.mirror.mod_revision(key), |ahead| ahead.mod_revision)
     }
 
     fn send(&mut self, group: CallGroup) {
@@ -464,30 +473,6 @@ impl Core {
         }
     }
 
-    /// Executes the calls of a group again, without the call at a position, whose client is gone.
-    fn run_without(&mut self, group: CallGroup, at: usize) {
-        let mut pending = group.into_pending();
-        self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
-        let over = pending.remove(at);
-        self.close(over);
-        self.queue.hold(pending.iter().flat_map(|pending| &*pending.keys));
-        if pending.is_empty() {
-            self.advance();
-        } else {
-            self.run(pending);
-        }
-    }
-
-    /// Makes the calls of a group wait for their turn again.
-    fn put_back(&mut self, group: CallGroup) {
-        self.wait_again(group.into_pending());
-    }
-
-    fn wait_again(&mut self, pending: Vec<PendingWork>) {
-        self.queue.release(pending.iter().flat_map(|pending| &*pending.keys));
-        self.queue.put_back(pending);
-    }
-
     /// Ends the calls of a group whose changes were committed at a revision, or whose reads were confirmed at it.
     fn finish(&mut self, group: CallGroup, revision: Revision) {
         let now = self.now();
@@ -504,7 +489,7 @@ impl Core {
         }
         for ChangedKey { key, value, .. } in changed {
             let mod_revision = if value.is_some() { revision } else { 0 };
-            let value = value.map(|(stored, ttl)| (stored, ttl.map(|ttl| ttl.confirmed(staged, now))));
+            let value = value.map(|(stored, ttls)| (stored, ttls.confirmed(staged, now)));
             self.know(key, Ahead { revision, mod_revision, value });
         }
         for (pending, ended) in members {
@@ -524,7 +509,12 @@ impl Core {
         }
         let keys = pending.keys.clone();
         match (self.close(pending), ended) {
-            (WorkItem::Expire, _) => self.look_again(&keys),
+            (WorkItem::Expire, _) => {
+                self.look_again(&keys);
+                let servable = |key: &&KeyName| self.mirror.locks.is_servable(key);
+                let servable: Vec<KeyName> = keys.iter().filter(servable).cloned().collect();
+                servable.into_iter().for_each(|key| self.serve_queue(key));
+            }
             // The client may be gone.
             (WorkItem::Call(_, done), Ended::Replied(replied)) => {
                 let db = replied.db;
@@ -626,21 +616,23 @@ impl Core {
         overdue.into_iter().for_each(|pending| self.fail(pending, Error::NoQuorum));
         let patience = &self.patience;
         let is_overdue = |waiter: &Waiter| match waiter {
-            Waiter::Reader(BarrierReader { until_ms, .. }) | Waiter::Check(_, until_ms) => {
-                patience.is_over(*until_ms, now)
-            }
+            Waiter::Reader(BarrierReader { until_ms, .. })
+            | Waiter::Check(_, until_ms)
+            | Waiter::Resume(_, _, until_ms) => patience.is_over(*until_ms, now),
             Waiter::Handover(..) => false, // the client waits on, like those in the queue
         };
         for waiter in self.barriers.take_overdue(is_overdue) {
             match waiter {
                 Waiter::Reader(reader) => _ = reader.done.send(Err(Error::NoQuorum)), // the client may be gone
                 Waiter::Check(group, _) => self.fail_group(*group, &Error::NoQuorum),
+                Waiter::Resume(_, done, _) => _ = done.send(StagedOutcome::Failed(Error::NoQuorum)),
                 Waiter::Handover(..) => {}
             }
         }
         self.begin_barrier();
         self.end_unused_turns(now);
         self.continue_flights(now);
+        self.end_departed(now);
         self.end_pause(now);
         self.tell_settled();
         self.tell_confirmed();
@@ -662,7 +654,8 @@ impl Core {
         let look = is_busy.then(|| self.now().ms_later(RETRY_MS));
         let again = (self.is_interrupted || !self.again.is_empty()).then(|| self.now().mono_ms());
         let retry = self.retry_at.iter().map(|(at_ms, _)| *at_ms);
-        let retry = retry.chain(self.retry_work.iter().map(|(at_ms, ..)| *at_ms)).min();
+        let departed = self.departed.iter().map(|(until_ms, _)| *until_ms);
+        let retry = retry.chain(self.retry_work.iter().map(|(at_ms, ..)| *at_ms)).chain(departed).min();
         let paused = Some(self.paused.1);
         [self.mirror.next_due_ms(), self.next_settling_ms(), self.next_lease_check_ms(), look, again, retry, paused]
             .into_iter()

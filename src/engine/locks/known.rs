@@ -9,23 +9,21 @@ use crate::engine::cluster::Revision;
 use crate::engine::lease::Lease;
 use crate::engine::locks::{ClusterHolders, LockState};
 use crate::engine::names::Cleared;
-use crate::engine::stored::{StoredLock, StoredLoss, StoredWait, StoredWaiter};
-use crate::store::{KeyName, LockHolder as _, LockMode, LockWaiter, LossReason, LostLock, Store, View};
+use crate::engine::stored::{StoredLock, StoredLoss, StoredRefusal, StoredWait};
+use crate::engine::ttl::KeyTtls;
+use crate::store::{KeyName, LockHolder as _, LossReason, LostLock, Store, View};
 use crate::time::clock::{Now, us_between};
 
-/// Bit in the numbers of queued clients in the mirror, which makes them differ from all numbers of waits.
-const PLACE: u64 = 1 << 63;
-
 /// An ID that no client has.
-const NOBODY: u64 = 0;
+pub(in crate::engine) const NOBODY: u64 = 0;
 
-/// A lock that was handed over to a client of this process.
+/// Locks that were handed over to a client of this process.
 #[derive(Clone)]
 pub(in crate::engine) struct LocalHandover {
     /// Number of the client's wait.
     pub(in crate::engine) wait: u64,
-    pub(in crate::engine) key: KeyName,
-    pub(in crate::engine) fence: i64,
+    /// The locks, each with its fencing token.
+    pub(in crate::engine) locks: Vec<(KeyName, i64)>,
     /// Duration of the wait, in microseconds.
     pub(in crate::engine) waited_us: u64,
 }
@@ -33,8 +31,12 @@ pub(in crate::engine) struct LocalHandover {
 /// Changes of locks that concern clients of this process.
 #[derive(Default)]
 pub(in crate::engine) struct LockNews {
-    /// Waits that were handed a lock.
+    /// Waits that were handed locks.
     pub(in crate::engine) granted: Vec<LocalHandover>,
+    /// Locks that the first client in the queue, which is one of this process, may have.
+    pub(in crate::engine) servable: Vec<KeyName>,
+    /// Waits that have ended with an error, by their numbers.
+    pub(in crate::engine) refused: Vec<(u64, Vec<u8>)>,
     /// Waits that have begun.
     pub(in crate::engine) queued: Vec<(StoredWait, KeyName)>,
     /// Sessions that have ended, each with a lock that is bound to it or that its process waits for: the process, the
@@ -85,10 +87,21 @@ impl KnownLocks {
     pub(in crate::engine) fn has_wait(&self, key: &KeyName, number: u64) -> bool {
         let is_it = |process: u64, other: u64| other == number && self.holders.is_own(process);
         self.locks.get(key).is_some_and(|state| {
-            let granted = state.lock.iter().flat_map(|lock| &lock.granted);
+            let granted = state.records().flat_map(|record| &record.granted);
             let queued = state.queue.iter().map(|waiter| &waiter.wait);
             granted.chain(queued).any(|wait| is_it(wait.process, wait.number))
         })
+    }
+
+    /// Returns the wait of this process with a number.
+    pub(in crate::engine) fn own_wait(&self, number: u64) -> StoredWait {
+        StoredWait { process: self.holders.process, number }
+    }
+
+    /// Records the waits that a transaction has ended with errors.
+    pub(in crate::engine) fn record_refusals(&mut self, refusals: Vec<StoredRefusal>) {
+        let own = refusals.into_iter().filter(|refusal| self.holders.is_own(refusal.wait.process));
+        self.news.refused.extend(own.map(|refusal| (refusal.wait.number, refusal.error)));
     }
 
     /// Returns the locks with queues in some databases.
@@ -108,7 +121,19 @@ impl KnownLocks {
 
     /// Takes the changes of locks.
     pub(in crate::engine) fn take_news(&mut self) -> LockNews {
-        std::mem::take(&mut self.news)
+        let mut news = std::mem::take(&mut self.news);
+        news.servable.retain(|key| self.is_servable(key));
+        news
+    }
+
+    /// Returns true if the first living client in the queue for a lock is one of this process, and can have the lock: the
+    /// transaction that has freed the lock has not handed it over, because it has handed over many others.
+    pub(in crate::engine) fn is_servable(&self, key: &KeyName) -> bool {
+        let Some(state) = self.locks.get(key) else { return false };
+        let Some(first) = state.queue.iter().find(|waiter| !self.is_dead(waiter.wait.process)) else { return false };
+        let may_have = |key: &KeyName| self.locks.get(key).is_some_and(|state| state.may_serve(first));
+        let mut others = first.keys.iter().map(|other| (key.0, other.as_slice().into()));
+        self.holders.is_own(first.wait.process) && may_have(key) && others.all(|other| may_have(&other))
     }
 
     /// Returns true if a process is known to be dead.
@@ -135,39 +160,35 @@ impl KnownLocks {
         known.into_iter().for_each(|process| self.record_gone(process));
     }
 
-    /// Updates the lock of a key in the mirror to the cluster's state, with a value that may be a token.
+    /// Updates the lock of a key in the mirror to the cluster's state, with its value and TTLs.
     pub(in crate::engine) fn adopt(
         &mut self,
         (view, store): (&mut View<'_>, &Store),
         key: &KeyName,
-        (token, state): (Option<&[u8]>, LockState),
+        (value, ttls, state): (Option<&[u8]>, &KeyTtls, LockState),
         now: Now,
     ) {
         let before = self.forget(key);
         if before.is_none() && state.is_none() {
             return;
         }
-        let record = state.lock.as_ref().zip(token);
-        let record =
-            record.map(|(lock, token)| ClusterHolders::read(lock, token, |client| self.holders.holder(client), now));
-        let queued = |(at, waiter): (usize, &StoredWaiter)| LockWaiter {
-            client: self.holders.copy(&waiter.client).id(),
-            number: PLACE | at as u64,
-            mode: LockMode::Exclusive,
-            is_away: false,
-            token: store.hash(&waiter.token),
-            since_us: now.mono_us_at(waiter.since_us).max(0).cast_unsigned(),
-        };
-        view.locks().adopt(key.0, store.key(&key.1), record, state.queue.iter().enumerate().map(queued));
+        let holder = |client: &_| self.holders.holder(client);
+        let lock = ClusterHolders::read_lock((&state, value, ttls), holder, |_| false, (store, now));
+        let queue = self.holders.read_queue(&state.queue, (store, now));
+        view.locks().adopt(key.0, store.key(&key.1), lock, queue);
         for waiter in &state.queue {
-            let place = (key.clone(), store.hash(&waiter.token));
+            let keys = match &waiter.keys[..] {
+                [] => vec![key.clone()],
+                keys => keys.iter().map(|other| (key.0, other.as_slice().into())).collect(),
+            };
+            let place = (keys, store.hash(&waiter.token));
             self.clients.enter_mirrored(self.holders.copy(&waiter.client), waiter.wait.number, place);
         }
         self.note_news(key, &before, &state, now);
-        if let Some(session) = state.lock.as_ref().and_then(|lock| lock.session.as_ref()) {
-            self.sessions.insert((session.process, session.id, key.clone()));
-            if self.holders.is_own(session.process) {
-                self.lease.bind(session.process, session.id);
+        for (process, client) in sessions_of(&state) {
+            self.sessions.insert((process, client, key.clone()));
+            if self.holders.is_own(process) {
+                self.lease.bind(process, client);
             }
         }
         if !state.is_none() {
@@ -177,37 +198,46 @@ impl KnownLocks {
 
     fn note_news(&mut self, key: &KeyName, before: &LockState, state: &LockState, now: Now) {
         let is_own = |process: u64| self.holders.is_own(process);
-        let known = before.lock.as_ref().map(|lock| lock.fence);
-        if let Some(lock) = state.lock.as_ref().filter(|lock| known != Some(lock.fence)) {
-            for wait in lock.granted.iter().filter(|wait| is_own(wait.process)) {
-                let waiter = before.queue.iter().find(|waiter| waiter.wait == *wait);
-                let waited_us = waiter.map_or(0, |waiter| us_between(now.mono_us_at(waiter.since_us), now.mono_us()));
-                let (wait, key, fence) = (wait.number, key.clone(), lock.fence);
-                self.news.granted.push(LocalHandover { wait, key, fence, waited_us });
+        let known: HashSet<&StoredWait> = before.records().flat_map(|record| &record.granted).collect();
+        let queued: HashMap<StoredWait, i64> =
+            before.queue.iter().map(|waiter| (waiter.wait, waiter.since_us)).collect();
+        for record in state.records() {
+            let new = record.granted.iter().filter(|wait| is_own(wait.process) && !known.contains(wait));
+            for wait in new {
+                let waited_us = |since_us: &i64| us_between(now.mono_us_at(*since_us), now.mono_us());
+                let waited_us = queued.get(wait).map_or(0, waited_us);
+                let lock = (key.clone(), record.fence);
+                // The locks that a client has asked for together are handed over together.
+                match self.news.granted.iter_mut().rfind(|handover| handover.wait == wait.number) {
+                    Some(handover) => handover.locks.push(lock),
+                    None => {
+                        self.news.granted.push(LocalHandover { wait: wait.number, locks: vec![lock], waited_us });
+                    }
+                }
             }
         }
-        let session_of = |state: &LockState| {
-            let session = state.lock.as_ref()?.session.as_ref()?;
-            Some((session.process, session.id))
-        };
-        if let Some((process, client)) = session_of(state).filter(|session| session_of(before) != Some(*session)) {
+        let former = sessions_of(before);
+        for (process, client) in sessions_of(state).into_iter().filter(|session| !former.contains(session)) {
             let is_gone = is_own(process) && self.clients.find(client).is_none();
             if is_gone || self.dead.contains(&process) {
                 self.news.ended.push((process, client, key.clone()));
             }
         }
         let own = state.queue.iter().map(|waiter| waiter.wait).filter(|wait| is_own(wait.process));
-        let new = own.filter(|wait| before.queue.iter().all(|waiter| waiter.wait != *wait));
+        let new = own.filter(|wait| !queued.contains_key(wait));
         self.news.queued.extend(new.map(|wait| (wait, key.clone())));
+        if !state.queue.is_empty() {
+            self.news.servable.push(key.clone());
+        }
     }
 
     /// Removes the lock state of a key, and returns it.
     pub(in crate::engine) fn forget(&mut self, key: &KeyName) -> LockState {
         let Some(state) = self.locks.remove(key) else { return LockState::default() };
-        if let Some(session) = state.lock.as_ref().and_then(|lock| lock.session.as_ref()) {
-            self.sessions.remove(&(session.process, session.id, key.clone()));
-            if self.holders.is_own(session.process) {
-                self.lease.unbind(session.id);
+        for (process, client) in sessions_of(&state) {
+            self.sessions.remove(&(process, client, key.clone()));
+            if self.holders.is_own(process) {
+                self.lease.unbind(client);
             }
         }
         for waiter in &state.queue {
@@ -221,7 +251,7 @@ impl KnownLocks {
         let gone: Vec<KeyName> = self.locks.keys().filter(|key| of.has(key.0)).cloned().collect();
         for key in gone {
             self.forget(&key);
-            view.locks().clear_queue(key.0, store.key(&key.1)); // so that no client is served by the mirror's queue
+            view.locks().set_queue(key.0, store.key(&key.1), []); // so that no client is served by the mirror's queue
         }
     }
 
@@ -240,4 +270,9 @@ impl KnownLocks {
             });
         }
     }
+}
+
+/// Returns the sessions that a lock is bound to, each once: the process, and the client's ID there.
+fn sessions_of(state: &LockState) -> BTreeSet<(u64, u64)> {
+    state.records().filter_map(|record| record.session.as_ref()).map(|session| (session.process, session.id)).collect()
 }

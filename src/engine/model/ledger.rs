@@ -1,4 +1,4 @@
-//! The lock in the cluster, transaction by transaction: its holder, the time until which no other token may have it,
+//! The lock in the cluster, transaction by transaction: its holders, the time until which no other token may have it,
 //! and its queue.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use prost::Message as _;
 
 use crate::engine::model::cluster::SimulatedCluster;
 use crate::engine::names::{EtcdName, NamePrefix};
-use crate::engine::stored::{StoredKey, StoredWaiter};
+use crate::engine::stored::{StoredHolder, StoredKey, StoredLock, StoredTtl, StoredWaiter};
 use crate::engine::value::decode;
 use crate::namespace::Namespace;
 use crate::store::Str;
@@ -21,6 +21,8 @@ pub(super) const LOCK: &str = "l";
 pub(super) struct LedgerGrant {
     /// The fencing token; `None` for a lock taken by SET.
     fence: Option<i64>,
+    /// True if the lock is shared with other readers.
+    is_shared: bool,
     /// Time of the grant in the cluster, in milliseconds.
     at_ms: u64,
     /// TTL in milliseconds; 0 for none.
@@ -35,9 +37,12 @@ pub(super) struct LedgerGrant {
 pub(super) struct Ledger {
     reader: Arc<Namespace>,
     prefix: NamePrefix,
-    pub(super) holder: Option<i64>,
+    /// The tokens of the holders: one, or readers.
+    holders: BTreeSet<i64>,
     grants: BTreeMap<i64, LedgerGrant>,
     last_fence: i64,
+    /// True if the last fencing token was that of readers.
+    is_last_shared: bool,
     /// Tokens that were queued and have not had the lock, in the order of their revisions, with their processes.
     queue: Vec<(i64, u64)>,
     /// The processes that were alive before the present transaction.
@@ -55,12 +60,15 @@ pub(super) struct Ledger {
 fn number(reader: &Namespace, stored: &StoredKey) -> Option<i64> {
     let limits = reader.settings.current().limits();
     let entry = decode(stored, LOCK.as_bytes(), None, limits, reader.store.hasher())?;
-    let text = entry.get::<Str>().ok()?.as_slice().to_vec();
-    String::from_utf8(text).ok()?.parse().ok()
+    number_in(entry.get::<Str>().ok()?.as_slice())
+}
+
+fn number_in(text: &[u8]) -> Option<i64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 fn token_of(waiter: &StoredWaiter) -> i64 {
-    String::from_utf8_lossy(&waiter.token).parse().unwrap_or(0)
+    number_in(&waiter.token).unwrap_or(0)
 }
 
 impl Ledger {
@@ -68,9 +76,10 @@ impl Ledger {
         Ledger {
             reader,
             prefix,
-            holder: None,
+            holders: BTreeSet::new(),
             grants: BTreeMap::new(),
             last_fence: 0,
+            is_last_shared: false,
             queue: Vec::new(),
             living: BTreeSet::new(),
             given_up: BTreeSet::new(),
@@ -86,23 +95,25 @@ impl Ledger {
     /// The violated rule.
     pub(super) fn observe(&mut self, cluster: &SimulatedCluster, now_ms: u64) -> Result<(), String> {
         let found = cluster.read(&self.prefix.name(&EtcdName::Key((0, LOCK.as_bytes().into()))));
-        let stored = found.as_ref().map(|pair| StoredKey::decode(&pair.value[..]).unwrap_or_default());
-        let token = stored.as_ref().and_then(|stored| number(&self.reader, stored));
-        if found.is_some() && token.is_none() {
-            return Err("the lock has a value that is no token".into());
-        }
-        if token != self.holder {
-            self.check_end(now_ms)?;
-            if let (Some(token), Some(stored), Some(pair)) = (token, &stored, &found) {
-                let fence = stored.lock.as_ref().map(|lock| lock.at(pair.mod_revision).fence);
-                let ttl_ms = stored.ttl.map_or(0, |ttl| ttl.left_ms);
-                self.check_grant(
-                    token,
-                    LedgerGrant { fence, at_ms: now_ms, ttl_ms, is_over: false, was_queued: false },
-                )?;
-            }
-            self.holder = token;
-        }
+        let stored =
+            found.as_ref().map(|pair| (StoredKey::decode(&pair.value[..]).unwrap_or_default(), pair.mod_revision));
+        let present = match &stored {
+            Some((stored, revision)) => self.present(stored, *revision, now_ms)?,
+            None => BTreeMap::new(),
+        };
+        let gone: Vec<i64> = self.holders.iter().filter(|token| !present.contains_key(token)).copied().collect();
+        gone.into_iter().try_for_each(|token| self.check_end(token, now_ms))?;
+        let mut new: Vec<(i64, LedgerGrant)> = present
+            .iter()
+            .filter(|(token, _)| !self.holders.contains(token))
+            .map(|(token, grant)| (*token, *grant))
+            .collect();
+        new.sort_by_key(|(token, _)| {
+            self.queue.iter().position(|(known, _)| known == token).unwrap_or(usize::MAX) // after those in the queue
+        });
+        self.holders = present.into_keys().collect();
+        new.into_iter().try_for_each(|(token, grant)| self.check_grant(token, grant))?;
+        let stored = stored.map(|(stored, _)| stored);
         for waiter in stored.iter().flat_map(|stored| &stored.queue) {
             let token = token_of(waiter);
             if self.queue.iter().all(|(known, _)| *known != token) && !self.grants.contains_key(&token) {
@@ -113,11 +124,30 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks that the present holder's time is over, or that it has given the lock up.
-    fn check_end(&self, now_ms: u64) -> Result<(), String> {
-        let Some((token, grant)) = self.holder.and_then(|token| Some((token, self.grants.get(&token)?))) else {
-            return Ok(());
+    /// Returns the present holders, each with its grant as of now.
+    fn present(&self, stored: &StoredKey, revision: i64, now_ms: u64) -> Result<BTreeMap<i64, LedgerGrant>, String> {
+        let grant = |lock: Option<&StoredLock>, ttl: Option<StoredTtl>, is_shared| LedgerGrant {
+            fence: lock.map(|lock| lock.at(revision).fence),
+            is_shared,
+            at_ms: now_ms,
+            ttl_ms: ttl.map_or(0, |ttl| ttl.left_ms),
+            is_over: false,
+            was_queued: false,
         };
+        if let Some(holders) = &stored.holders {
+            let holder = |holder: &StoredHolder| {
+                (number_in(&holder.token).unwrap_or(0), grant(Some(&holder.lock), holder.ttl, true))
+            };
+            return Ok(holders.holders.iter().map(holder).collect());
+        }
+        let token =
+            number(&self.reader, stored).ok_or_else(|| format!("the lock has a value that is no token: {stored:?}"))?;
+        Ok(BTreeMap::from([(token, grant(stored.lock.as_ref(), stored.ttl, false))]))
+    }
+
+    /// Checks that a former holder's time is over, or that it has given the lock up.
+    fn check_end(&self, token: i64, now_ms: u64) -> Result<(), String> {
+        let Some(grant) = self.grants.get(&token) else { return Ok(()) };
         if self.is_rough || self.given_up.contains(&token) {
             return Ok(());
         }
@@ -145,10 +175,12 @@ impl Ledger {
         self.hand_overs += usize::from(grant.was_queued);
         self.queue.retain(|(known, _)| *known != token);
         if let Some(fence) = grant.fence {
-            if fence <= self.last_fence {
+            // Readers have the same one as long as there is one, within the transaction at least.
+            let is_joint = grant.is_shared && fence == self.last_fence && self.is_last_shared;
+            if fence <= self.last_fence && !is_joint {
                 return Err(format!("the fencing token {fence} comes after {}", self.last_fence));
             }
-            self.last_fence = fence;
+            (self.last_fence, self.is_last_shared) = (fence, grant.is_shared);
         }
         if self.grants.insert(token, grant).is_some() && !self.is_rough {
             return Err(format!("token {token} has got the lock twice"));
@@ -179,12 +211,11 @@ impl Ledger {
             return Err(format!("token {token} is told the fencing token {fence:?}, which is {:?}", grant.fence));
         }
         let thinks_so = grant.ttl_ms == 0 || now_ms < asked_ms + grant.ttl_ms;
-        match self.holder {
-            Some(other) if other != token && thinks_so && !self.is_rough && !self.given_up.contains(&token) => {
-                Err(format!("token {token} is told that it has the lock, while {other} has it"))
-            }
-            _ => Ok(()),
+        let has_it = self.holders.is_empty() || self.holders.contains(&token);
+        if !has_it && thinks_so && !self.is_rough && !self.given_up.contains(&token) {
+            return Err(format!("token {token} is told that it has the lock, while {:?} have it", self.holders));
         }
+        Ok(())
     }
 
     /// Takes the tokens whose time is over by now.
@@ -200,9 +231,10 @@ impl Ledger {
 
     /// Returns true if the present lock is over by a time, at the latest, or is free.
     pub(super) fn is_over_by(&self, ms: u64) -> bool {
-        let Some((token, grant)) = self.holder.and_then(|token| Some((token, self.grants.get(&token)?))) else {
-            return true;
-        };
+        self.holders.iter().all(|token| self.grants.get(token).is_none_or(|grant| self.ends_by(*token, grant, ms)))
+    }
+
+    fn ends_by(&self, token: i64, grant: &LedgerGrant, ms: u64) -> bool {
         let is_taken_back = grant.ttl_ms == 0 || grant.was_queued && !self.orphaned.contains(&token);
         let is_given_back = self.given_up.contains(&token) && is_taken_back;
         is_given_back || grant.ttl_ms > 0 && grant.at_ms + grant.ttl_ms <= ms
@@ -211,6 +243,6 @@ impl Ledger {
     /// Describes the lock.
     pub(super) fn shown(&self) -> String {
         let queue: Vec<i64> = self.queue.iter().map(|(token, _)| *token).collect();
-        format!("held by {:?}, queued are {queue:?}", self.holder)
+        format!("held by {:?}, queued are {queue:?}", self.holders)
     }
 }

@@ -14,7 +14,7 @@ const EVENTS: usize = 90;
 const PASSAGES_MS: [u64; 8] = [1, 15, 60, 110, 500, 1100, 2500, 4000];
 
 /// Creates the requests of a client, with tokens and values that no other client has.
-fn script(random: &mut Random, client: usize, takes_away: bool) -> Vec<ModelRequest> {
+fn script(random: &mut Random, client: usize, (takes_away, shares): (bool, bool)) -> Vec<ModelRequest> {
     let mut script = Vec::new();
     for number in 0..1 + random.below(3) {
         let token = 1000 + 10 * client as i64 + number as i64;
@@ -34,6 +34,7 @@ fn script(random: &mut Random, client: usize, takes_away: bool) -> Vec<ModelRequ
                     9 => ModelRequest::AcquireSession(token),
                     10 => ModelRequest::Acquire(token, ttl_ms, Some(700)),
                     11 => ModelRequest::Acquire(token, ttl_ms, None),
+                    12 | 13 if shares => ModelRequest::AcquireShared(token, ttl_ms),
                     _ => ModelRequest::Acquire(token, ttl_ms, Some(0)),
                 });
                 // A client that queues with a session of the same lock would wait for itself.
@@ -81,9 +82,10 @@ pub(super) fn run(seed: u64, mutant: Mutant, seen: &mut Vec<SeenCounts>) -> Opti
     let skews_ms: Vec<i64> = (0..PROCESSES).map(|_| random.below(10_000) as i64 - 5000).collect();
     let mut world = World::new(&skews_ms, mutant);
     let takes_away = random.below(4) == 0;
+    world.shares = random.below(3) == 0;
     world.may_fill = random.below(4) == 0;
     for client in 0..CLIENTS {
-        let (slot, script) = (random.below(PROCESSES), script(&mut random, client, takes_away));
+        let (slot, script) = (random.below(PROCESSES), script(&mut random, client, (takes_away, world.shares)));
         world.connect(slot, &script);
     }
     if random.below(4) == 0 {

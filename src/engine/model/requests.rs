@@ -34,6 +34,8 @@ pub(super) enum ModelRequest {
     SetNxPx(i64, u64),
     /// LOCK.ACQUIRE with PX, and BLOCK if there is a timeout.
     Acquire(i64, u64, Option<u64>),
+    /// LOCK.ACQUIRE with SHARED, PX and BLOCK 0.
+    AcquireShared(i64, u64),
     /// LOCK.ACQUIRE with SESSION and BLOCK 0.
     AcquireSession(i64),
     /// LOCK.RELEASE, unless the client has been told that it has not got the lock.
@@ -55,6 +57,7 @@ impl ModelRequest {
             ModelRequest::Acquire(token, ms, Some(block)) => {
                 format!("LOCK.ACQUIRE {LOCK} {token} PX {ms} BLOCK {block}")
             }
+            ModelRequest::AcquireShared(token, ms) => format!("LOCK.ACQUIRE {LOCK} {token} SHARED PX {ms} BLOCK 0"),
             ModelRequest::AcquireSession(token) => format!("LOCK.ACQUIRE {LOCK} {token} SESSION BLOCK 0"),
             ModelRequest::Release(token) => format!("LOCK.RELEASE {LOCK} {token}"),
             ModelRequest::Close => String::new(),
@@ -71,9 +74,9 @@ impl ModelRequest {
             ModelRequest::Del(key) => (key, HistoryAction::Del),
             ModelRequest::Incr(key) => (key, HistoryAction::Incr),
             ModelRequest::SetNxPx(token, _) => (ModelKey::Lock, HistoryAction::SetNxPx(token)),
-            ModelRequest::Acquire(token, ..) | ModelRequest::AcquireSession(token) => {
-                (ModelKey::Lock, HistoryAction::Take(token))
-            }
+            ModelRequest::Acquire(token, ..)
+            | ModelRequest::AcquireShared(token, _)
+            | ModelRequest::AcquireSession(token) => (ModelKey::Lock, HistoryAction::Take(token)),
             ModelRequest::Release(token) => (ModelKey::Lock, HistoryAction::Release(token)),
             ModelRequest::Close => return None,
         })
@@ -85,6 +88,7 @@ impl ModelRequest {
             ModelRequest::SetNx(ModelKey::Lock, token)
             | ModelRequest::SetNxPx(token, _)
             | ModelRequest::Acquire(token, ..)
+            | ModelRequest::AcquireShared(token, _)
             | ModelRequest::AcquireSession(token) => Some(token),
             _ => None,
         }
@@ -92,12 +96,15 @@ impl ModelRequest {
 
     /// Returns true if the client may be queued.
     pub(super) fn may_queue(self) -> bool {
-        matches!(self, ModelRequest::Acquire(_, _, Some(_)) | ModelRequest::AcquireSession(_))
+        let is_shared = matches!(self, ModelRequest::AcquireShared(..));
+        is_shared || matches!(self, ModelRequest::Acquire(_, _, Some(_)) | ModelRequest::AcquireSession(_))
     }
 
     /// Returns the token, if this is a lock command, which gives back a lock that its client does not learn of.
     pub(super) fn acquires(self) -> Option<i64> {
-        self.token().filter(|_| matches!(self, ModelRequest::Acquire(..) | ModelRequest::AcquireSession(_)))
+        let is_shared = matches!(self, ModelRequest::AcquireShared(..));
+        let is_it = is_shared || matches!(self, ModelRequest::Acquire(..) | ModelRequest::AcquireSession(_));
+        self.token().filter(|_| is_it)
     }
 
     /// Returns true for an error after which it is unknown whether the request was executed, or has given back the
@@ -112,7 +119,10 @@ impl ModelRequest {
         match reply.split_at_checked(1)? {
             ("+", _) => Some(Told::Ok),
             ("$", "-1") => Some(Told::Null),
-            ("$", rest) => number(rest.split_once(' ')?.1).map(Told::Value),
+            ("$", rest) => match rest.split_once(' ')?.1 {
+                "shared:" => Some(Told::Value(i64::MAX)), // the value of no request
+                value => number(value).map(Told::Value),
+            },
             (":", _) if self.acquires().is_some() => Some(Told::Fence),
             (":", rest) => number(rest).map(Told::Number),
             _ => None,

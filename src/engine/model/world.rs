@@ -147,6 +147,8 @@ pub(super) struct World {
     pub(super) may_reload: Option<usize>,
     /// True if the cluster may have no space for some time.
     pub(super) may_fill: bool,
+    /// True if clients may share the lock: its history is not that of a lock which one client holds.
+    pub(super) shares: bool,
     /// The passages of time that may come.
     pub(super) passages: VecDeque<u64>,
     /// The events so far, as text.
@@ -179,6 +181,7 @@ impl World {
             may_crash: None,
             may_reload: None,
             may_fill: false,
+            shares: false,
             passages: VecDeque::new(),
             log: Vec::new(),
         };

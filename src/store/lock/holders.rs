@@ -88,6 +88,8 @@ pub struct Holders {
     taken: u64,
     /// Set once the semaphore has become smaller: there may be fewer permits than queued clients ask for.
     is_reduced: bool,
+    /// True if a deadline does not pass by itself, but only when it is set to 0, as in the mirror of an engine.
+    is_kept: bool,
     /// Heap memory of the records.
     bytes: usize,
 }
@@ -96,6 +98,7 @@ impl Holders {
     /// Creates a lock without holders.
     pub(crate) fn new(sharing: Sharing, since_us: i64) -> Self {
         Holders {
+            is_kept: false,
             sharing,
             since_us,
             by_number: OrderedMap::EMPTY,
@@ -107,6 +110,12 @@ impl Holders {
             is_reduced: false,
             bytes: 0,
         }
+    }
+
+    /// Returns the lock with deadlines that do not pass by themselves, like those of [`Deadline::kept`]: a holder ends
+    /// when its deadline is set to 0.
+    pub(crate) fn kept(self) -> Self {
+        Holders { is_kept: true, ..self }
     }
 
     /// Returns the time for which there has always been a holder, at `at_us` (monotonic microseconds).
@@ -256,7 +265,8 @@ impl Holders {
     /// Returns the earliest deadline of a holder, in monotonic milliseconds, and the number of the holder.
     pub(crate) fn first_to_end(&self) -> Option<(u64, u64)> {
         let (until_ms, number) = self.deadlines.keys().next()?;
-        (*until_ms != NEVER).then_some((*until_ms, *number))
+        let has_end = if self.is_kept { *until_ms == 0 } else { *until_ms != NEVER };
+        has_end.then_some((*until_ms, *number))
     }
 
     pub(crate) fn into_holders(self) -> impl Iterator<Item = Holder> {
@@ -265,7 +275,8 @@ impl Holders {
 
     /// Returns the latest deadline of a holder.
     pub(crate) fn deadline(&self) -> Option<Deadline> {
-        self.deadlines.keys().next_back().and_then(|(until_ms, _)| deadline_at(*until_ms))
+        let latest = self.deadlines.keys().next_back().and_then(|(until_ms, _)| deadline_at(*until_ms));
+        latest.map(|latest| if self.is_kept { latest.kept() } else { latest })
     }
 
     /// Returns the memory of the lock's holders.

@@ -10,7 +10,8 @@ use crate::store::entry::Entry;
 use crate::store::event::{self, Event};
 use crate::store::key::Key;
 use crate::store::lock::{
-    self, HeldLock, HolderImage, LockHolder, LockImage, LockRecord, LockWaiter, LossReason, LostLock, SeenLock,
+    self, HeldLock, Holder, HolderImage, Holders, LockHolder, LockImage, LockRecord, LockWaiter, LossReason, LostLock,
+    SeenLock,
 };
 use crate::store::shard::Keys;
 use crate::store::shard::keys::is_expired;
@@ -330,16 +331,18 @@ impl Keys {
         }
         let is_over = |holder: &&HolderImage| holder.session.as_ref().is_some_and(|session| !is_connected(&**session));
         let (over, left): (Vec<_>, Vec<_>) = lock.holders.iter().partition(is_over);
-        let record = |keys: &Keys, holder: &HolderImage| holder.record(keys.key(&holder.token).hash);
         match lock.shared {
             None => {
-                let record = left.first().map(|holder| record(self, holder));
+                let record = left.first().map(|holder| holder.record(self.key(&holder.token).hash));
                 self.adopt_lock(key, record, cx);
             }
             Some((sharing, since_us)) => {
-                let holders = left.iter().map(|image| (record(self, image), image.permits, image.until_ms));
-                let holders: Vec<_> = holders.collect();
-                self.adopt_holders(key, sharing, since_us, holders.into_iter(), cx);
+                let mut holders = Holders::new(sharing, since_us);
+                for image in &left {
+                    let token = self.key(&image.token).hash;
+                    holders.add(Holder::new(image.record(token), token, image.permits, image.until_ms));
+                }
+                self.adopt_holders(key, holders, cx);
                 self.end_due_holders(key, cx);
             }
         }

@@ -13,6 +13,13 @@ use crate::store::lock::{
 use crate::store::view::{Ttl, View};
 use crate::time::clock::Deadline;
 
+/// A lock in a cluster, which a key is given.
+pub(crate) enum AdoptedLock {
+    Exclusive(LockRecord),
+    /// A shared lock or a semaphore.
+    Shared(Holders),
+}
+
 /// Access to the locks among the keys of a view.
 pub(crate) struct Locks<'v, 'a>(&'v mut View<'a>);
 
@@ -281,25 +288,28 @@ impl<'v> Locks<'v, '_> {
         &mut self,
         db: usize,
         key: Key<'_>,
-        record: Option<LockRecord>,
+        lock: Option<AdoptedLock>,
         queue: impl IntoIterator<Item = LockWaiter>,
     ) {
         let View { access, cx, .. } = &mut *self.0;
         access.with_shard(Some(db), shard_of(key.hash), |shard| {
-            shard.keys.adopt_lock(key, record, cx);
+            match lock {
+                Some(AdoptedLock::Shared(holders)) => shard.keys.adopt_holders(key, holders, cx),
+                Some(AdoptedLock::Exclusive(record)) => shard.keys.adopt_lock(key, Some(record), cx),
+                None => shard.keys.adopt_lock(key, None, cx),
+            }
             shard.keys.set_lock_queue(key, queue);
         });
     }
 
-    /// Removes all clients from the queue for a lock of any database; for calls that declare no keys.
-    pub(crate) fn clear_queue(&mut self, db: usize, key: Key<'_>) {
-        self.0.access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.set_lock_queue(key, []));
+    /// Sets the queue for a lock of any database; for calls that declare no keys.
+    pub(crate) fn set_queue(&mut self, db: usize, key: Key<'_>, queue: impl IntoIterator<Item = LockWaiter>) {
+        self.0.access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.set_lock_queue(key, queue));
     }
 
-    /// Calls `look` with the record of the exclusive lock of a key of any database, if it is one; for calls that declare
-    /// no keys.
-    pub(crate) fn look_at<T>(&mut self, db: usize, key: Key<'_>, look: impl FnOnce(&LockRecord) -> T) -> Option<T> {
-        self.0.access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.lock(key).map(look))
+    /// Calls `look` with the known holders of a lock of any database; for calls that declare no keys. Ends no holder.
+    pub(crate) fn look_at<T>(&mut self, db: usize, key: Key<'_>, look: impl FnOnce(HeldLock<'_>) -> T) -> Option<T> {
+        self.0.access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.held_lock(key).map(look))
     }
 
     /// Visits the locks of this database, each with its entry, shard by shard; for calls that declare no keys.

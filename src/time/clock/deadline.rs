@@ -79,6 +79,12 @@ impl Deadline {
         if self.is_wall() { at_ms.saturating_add_signed(now.wall_offset_ms().saturating_neg()) } else { at_ms }
     }
 
+    /// Returns the deadline in monotonic milliseconds as clients see it, if the wall clock is not adjusted.
+    pub(crate) fn shown_mono_ms(self, now: Now) -> u64 {
+        let shown_ms = self.shown_ms().max(0).cast_unsigned();
+        Deadline(shown_ms << 1 | self.0 & 1).mono_ms(now)
+    }
+
     /// Returns the packed representation.
     pub fn to_bits(self) -> u64 {
         self.0

@@ -38,7 +38,7 @@ fn info(client: &mut Client, section: &str, name: &str) -> String {
 }
 
 /// Returns the number of clients in the queue shown by LOCK.INFO.
-fn in_queue(client: &mut Client, key: &str) -> usize {
+pub(super) fn in_queue(client: &mut Client, key: &str) -> usize {
     client.call(&format!("LOCK.INFO {key}")).matches("waited-ms").count()
 }
 
@@ -357,11 +357,34 @@ fn in_a_transaction_locks_have_fencing_tokens_and_nobody_waits() {
         ("LOCK.INFO a", "+QUEUED"),
         ("EXEC", "-EXECABORT Transaction discarded because of: 'lock.info' needs keys that are not declared, which engine etcd does not have here"),
     ]);
-    #[cfg(feature = "lua")]
-    {
-        let reply = one.call("EVAL return(redis.call('lock.acquire',KEYS[1],'t','PX','1000')) 1 k");
-        assert!(reply.starts_with("-ERR 'lock.acquire' is not possible in scripts with engine etcd"), "{reply}");
+}
+
+#[cfg(feature = "lua")]
+#[test]
+fn scripts_take_and_release_locks_whose_fencing_tokens_are_known_afterwards() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    let script = |words: &str| format!("EVAL return(redis.call({words})) 1 k");
+    let mut last = other.int("LOCK.ACQUIRE k t PX 100000");
+    for _ in 0..5 {
+        other.expect(&[("LOCK.RELEASE k t", ":1")]);
+        one.expect(&[(&script("'lock.acquire',KEYS[1],'t','PX','100000'"), ":0")]);
+        let fence = other.int("LOCK.FENCE k t");
+        assert!(fence > last, "{fence} after {last}");
+        let renewed = script("'lock.renew',KEYS[1],'t','PX','200000'");
+        assert_eq!([one.int(&renewed), one.int(&script("'lock.fence',KEYS[1],'t'"))], [fence, fence]);
+        last = fence;
     }
+    // The first in the queue gets what a script releases, and a script never waits.
+    let mut waiter = queued(&fleet.servers[1], "LOCK.ACQUIRE k next PX 100000 BLOCK 0");
+    one.expect(&[
+        (&script("'lock.acquire',KEYS[1],'other','PX','1000','BLOCK','0'"), "$-1"),
+        (&script("'lock.release',KEYS[1],'t'"), ":1"),
+    ]);
+    assert!(acquired(&mut waiter) > last);
+    let several = "EVAL return(redis.call('lock.acquiremulti',2,KEYS[1],KEYS[2],'t','PX','100000')) 2 a b";
+    assert_eq!(one.call(several), "*2 :0 :0");
+    assert!(other.int("LOCK.FENCE a t") != other.int("LOCK.FENCE b t"));
 }
 
 #[test]

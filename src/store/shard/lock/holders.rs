@@ -6,7 +6,7 @@ use crate::store::entry::Entry;
 use crate::store::event::{self, ChangedPart, Classes, Event};
 use crate::store::expire::NEVER;
 use crate::store::key::Key;
-use crate::store::lock::{Holder, Holders, LockRecord, LossReason, Sharing};
+use crate::store::lock::{Holder, Holders, LockRecord, LossReason};
 use crate::store::shard::Keys;
 use crate::time::clock::Deadline;
 
@@ -70,23 +70,10 @@ impl Keys {
         holders
     }
 
-    /// Makes a key a lock with these holders, each with its number of permits and deadline, without announcing
-    /// anything.
-    pub(in crate::store::shard) fn adopt_holders(
-        &mut self,
-        key: Key<'_>,
-        sharing: Sharing,
-        since_us: i64,
-        adopted: impl Iterator<Item = (LockRecord, u32, u64)>,
-        cx: &mut ChangeCx<'_>,
-    ) {
+    /// Makes a key a lock with these holders, without announcing anything.
+    pub(in crate::store) fn adopt_holders(&mut self, key: Key<'_>, holders: Holders, cx: &mut ChangeCx<'_>) {
         self.adopt_lock(key, None, cx);
-        let mut holders = Holders::new(sharing, since_us);
-        for (record, permits, until_ms) in adopted {
-            record.bind(self.db(), key.bytes);
-            let token = self.key(&record.token).hash;
-            holders.add(Holder::new(record, token, permits, until_ms));
-        }
+        holders.iter().for_each(|(_, holder)| holder.record.bind(self.db(), key.bytes));
         if !holders.is_empty() {
             self.change_holders(key, cx, |known| *known = Some(Box::new(holders)));
         }
