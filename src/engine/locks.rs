@@ -23,7 +23,7 @@ use crate::store::{
 use crate::time::clock::Now;
 
 pub(super) use known::{KnownLocks, LocalHandover, LockNews, NOBODY};
-pub(super) use queues::{Granted, LockQueues};
+pub(super) use queues::LockQueues;
 
 /// Bit in the numbers of queued clients in a mirror or on a stage, which makes them differ from all numbers of waits.
 const PLACE: u64 = 1 << 63;
@@ -92,6 +92,15 @@ impl LockState {
             (None, _) => self.is_absent,
         }
     }
+}
+
+/// The waits that a lock was handed over to for one holder.
+#[derive(Clone, Default)]
+pub(super) struct Granted {
+    pub(super) waits: Vec<StoredWait>,
+    /// True if a client with the token has acquired or renewed the lock by itself: it is not given back when the waits
+    /// turn out to be over.
+    pub(super) is_kept: bool,
 }
 
 impl StoredHolders {

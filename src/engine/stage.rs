@@ -19,8 +19,7 @@ use crate::store::{
 };
 use crate::time::clock::{Deadline, Now};
 
-use handover::HandedOver;
-use recorder::{Recorded, Recorder};
+use recorder::{Recorded, StageRecorder};
 
 pub(super) use handover::HandOver;
 pub(super) use recorder::StageCx;
@@ -61,12 +60,22 @@ pub(super) struct ChangedKey {
     pub(super) has_field_ttl: bool,
 }
 
+/// A lock that was handed over on the stage.
+struct HandedOver {
+    key: KeyName,
+    token: Vec<u8>,
+    /// Placeholder of the lock's fencing token.
+    fence: i64,
+    /// The end of the TTL that the lock was given, in monotonic milliseconds, and the TTL in milliseconds.
+    ttl: Option<(u64, u64)>,
+}
+
 /// The deadlines of a key's holders, in monotonic milliseconds, and their TTLs, by the tokens of the holders.
 type HolderTtls = HashMap<Box<[u8]>, (u64, CountedTtl)>;
 
 pub(super) struct Stage {
     store: Store,
-    recorder: Recorder,
+    recorder: StageRecorder,
     /// The keys whose state on the stage is known.
     loaded: HashSet<KeyName>,
     /// The locks with queues that are due, or that have a due holder.
@@ -89,7 +98,7 @@ pub(super) struct Stage {
 impl Stage {
     /// Creates an empty stage beside the store that mirrors the cluster.
     pub(super) fn new(mirror: &Store, cx: StageCx) -> Self {
-        let recorder = Recorder { recorded: Arc::default(), cx: cx.clone() };
+        let recorder = StageRecorder { recorded: Arc::default(), cx: cx.clone() };
         let events = EventSink::new(recorder.clone(), Arc::new(recorder.clone()));
         events.set_classes(Classes::EVENTS);
         Stage {

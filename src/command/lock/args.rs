@@ -3,7 +3,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::command::lock::claim::LockClaim;
+use crate::command::lock::claim::{LockClaim, has_permits};
 use crate::command::lock::replicated::read_replicas;
 use crate::command::timeout::read_timeout;
 use crate::command::ttl::{Amount, Unit};
@@ -129,11 +129,6 @@ pub(super) fn read_deadline(call: &mut Call<'_>) -> Result<Deadline> {
 pub(super) fn read_permits(call: &mut Call<'_>) -> Result<u32> {
     let number = u32::try_from(call.args.int()?).ok();
     number.filter(|number| (1..=i32::MAX as u32).contains(number)).ok_or(Error::NotInteger)
-}
-
-/// Returns the error of a client that asks for more than a semaphore of this size has.
-pub(super) fn has_permits(size: u32) -> Error {
-    Error::other(format!("the semaphore has {size} permits"))
 }
 
 /// The bytes of a key that are shown.

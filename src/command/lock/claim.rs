@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::command::lock::args::has_permits;
 use crate::command::string::{SET, SET_EX};
 use crate::command::ttl::EXPIRE;
 use crate::error::{Error, Result};
@@ -116,6 +115,11 @@ fn in_another_mode() -> Error {
 
 fn needs_size() -> Error {
     Error::other("PERMITS needs OF where there is no semaphore")
+}
+
+/// Returns the error of a client that asks for more than a semaphore of this size has.
+pub(super) fn has_permits(size: u32) -> Error {
+    Error::other(format!("the semaphore has {size} permits"))
 }
 
 /// Returns a client's own place in the queue for a lock.

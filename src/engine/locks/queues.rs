@@ -2,18 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::engine::locks::LockState;
+use crate::engine::locks::{Granted, LockState};
 use crate::engine::stored::{StoredWait, StoredWaiter};
 use crate::store::KeyName;
-
-/// The waits that a lock was handed over to for one holder.
-#[derive(Clone, Default)]
-pub(in crate::engine) struct Granted {
-    pub(in crate::engine) waits: Vec<StoredWait>,
-    /// True if a client with the token has acquired or renewed the lock by itself: it is not given back when the waits
-    /// turn out to be over.
-    pub(in crate::engine) is_kept: bool,
-}
 
 /// The queues for the locks among the keys of a stage.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use crate::client::staged::{HeldToken, LockDemand, NewFence};
 use crate::command::lock::claim::{self, Availability, ClaimTurn, LockClaim, LockTaker};
 use crate::dispatch::serve::may_have;
 use crate::engine::locks::LockState;
-use crate::engine::stage::{Copy, Stage};
+use crate::engine::stage::{Copy, HandedOver, Stage};
 use crate::engine::stored::{StoredRefusal, StoredWait, StoredWaiter};
 use crate::error::Error;
 use crate::store::{Cx, HeldLock, Holders, Key, KeyName, LockMode, LockRecord, NEVER, Origin, Store, first_of};
@@ -17,16 +17,6 @@ use crate::time::clock::{Deadline, Now};
 
 /// Number of fencing tokens from which on a transaction hands over no more locks: another one continues.
 const FENCES_HANDED_OVER_MAX: u32 = 32;
-
-/// A lock that was handed over on the stage.
-pub(super) struct HandedOver {
-    pub(super) key: KeyName,
-    pub(super) token: Vec<u8>,
-    /// Placeholder of the lock's fencing token.
-    fence: i64,
-    /// The end of the TTL that the lock was given, in monotonic milliseconds, and the TTL in milliseconds.
-    pub(super) ttl: Option<(u64, u64)>,
-}
 
 /// Outcome of the hand-over of the free locks.
 #[derive(Default)]

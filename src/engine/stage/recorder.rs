@@ -51,7 +51,7 @@ impl Recorded {
 
 /// Recorder of the calls' changes.
 #[derive(Clone)]
-pub(super) struct Recorder {
+pub(super) struct StageRecorder {
     pub(super) recorded: Arc<Mutex<Recorded>>,
     pub(super) cx: StageCx,
 }
@@ -79,7 +79,7 @@ impl StageCx {
     }
 }
 
-impl Recorder {
+impl StageRecorder {
     /// Removes a key from the changes that was only copied.
     pub(super) fn forget(&self, key: &KeyName) {
         let mut recorded = self.recorded.lock();
@@ -88,7 +88,7 @@ impl Recorder {
     }
 }
 
-impl KeyspaceObserver for Recorder {
+impl KeyspaceObserver for StageRecorder {
     fn on_event(&self, db: usize, key: &[u8], event: &'static str, class: Classes) {
         let event = StoredEvent { db: db as u64, key: key.to_vec(), class: class.bits(), name: event.to_owned() };
         self.recorded.lock().events.push(event);
@@ -108,7 +108,7 @@ impl KeyspaceObserver for Recorder {
     }
 }
 
-impl ChangeLog for Recorder {
+impl ChangeLog for StageRecorder {
     fn append_removal(&self, db: usize, key: &[u8]) {
         self.record_change(db, key);
     }

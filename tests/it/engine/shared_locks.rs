@@ -299,7 +299,7 @@ fn readers_that_come_and_go_on_all_servers_never_hold_beside_a_writer() {
 }
 
 mod parking {
-    //! Those who hold a lock at the same time.
+    //! The clients that hold a lock at the same time.
 
     use std::sync::Mutex;
 

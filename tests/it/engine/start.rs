@@ -1,8 +1,10 @@
 //! Rejected starts on a cluster, and commands that are not possible there.
 
+use keylatch::Clock;
+
 use crate::engine::Fleet;
 use crate::engine::etcd::Etcd;
-use crate::harness::{Client, ReservedPort};
+use crate::harness::{Client, ReservedPort, TestServer};
 #[cfg(feature = "binary")]
 use crate::process::Process;
 
@@ -56,6 +58,32 @@ fn a_version_of_etcd_whose_leases_cannot_be_relied_on_prevents_the_start() {
     let Some(etcd) = Etcd::start_old() else { return };
     let reason = refusal(&format!("engine etcd\netcd-endpoints {}\n", etcd.endpoints()));
     assert_eq!(reason, "engine etcd: etcd 3.4.23 cannot be used, only 3.5.13 and later");
+}
+
+#[test]
+fn values_of_an_earlier_version_are_taken_over_once_its_processes_have_ended() {
+    let Some(etcd) = Etcd::start(1) else { return };
+    let settings = |prefix: &str| format!("engine etcd\netcd-endpoints {}\netcd-prefix {prefix}\n", etcd.endpoints());
+    etcd.put("later/format", "keylatch 3");
+    let reason = refusal(&settings("later/"));
+    assert_eq!(reason, "engine etcd: what is under the prefix later/ has another format: keylatch 3");
+    etcd.put("k/format", "keylatch 1");
+    etcd.put("k/fence", "1700000000000000");
+    etcd.put("k/p/00000000000000ab", "");
+    let reason = refusal(&settings("k/"));
+    assert_eq!(reason, "engine etcd: processes of an earlier version of keylatch are running: stop all of them first");
+    etcd.put("e/format", "keylatch 1");
+    etcd.put("e/fence", "1700000000000000");
+    let server = || {
+        TestServer::start_on(
+            Clock::system(),
+            &[("engine", "etcd"), ("etcd-endpoints", &etcd.endpoints()), ("etcd-prefix", "e/")],
+        )
+    };
+    for _ in 0..2 {
+        let server = server();
+        assert!(server.client().int("LOCK.ACQUIRE k t SHARED PX 100000") > 0);
+    }
 }
 
 #[test]
