@@ -84,7 +84,7 @@ fn take(call: &mut Call<'_>, key: Key<'_>, ask: &AcquireArgs<'_>) -> i64 {
         since_us: call.present().mono_us().cast_signed(),
     };
     let Call { view, caller, namespace, .. } = call;
-    claim::take(view, key, &ask.claim, (&taker, is_held), || Call::give_fence(caller, namespace))
+    claim::take(view, key, &ask.claim, (&taker, is_held), &mut || Call::give_fence(caller, namespace))
 }
 
 fn record_acquired(call: &mut Call<'_>, key: Key<'_>) {

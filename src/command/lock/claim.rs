@@ -148,7 +148,7 @@ pub(crate) fn take(
     key: Key<'_>,
     claim: &LockClaim<'_>,
     (taker, is_held): (&LockTaker, bool),
-    new_fence: impl FnOnce() -> i64,
+    new_fence: &mut dyn FnMut() -> i64,
 ) -> i64 {
     match claim.mode {
         LockMode::Exclusive | LockMode::Several => {
@@ -180,7 +180,7 @@ pub(super) fn record(
     view: &mut View<'_>,
     key: Key<'_>,
     (token, since_us): (&[u8], i64),
-    new_fence: impl FnOnce() -> i64,
+    new_fence: &mut dyn FnMut() -> i64,
     change: impl FnOnce(&mut LockRecord),
 ) -> i64 {
     let fence = if view.locks().record(key).is_none() { new_fence() } else { 0 };
@@ -215,7 +215,7 @@ fn take_with_others(
     key: Key<'_>,
     claim: &LockClaim<'_>,
     (taker, until_ms): (&LockTaker, u64),
-    new_fence: impl FnOnce() -> i64,
+    new_fence: &mut dyn FnMut() -> i64,
 ) -> i64 {
     let (permits, size) = match claim.mode {
         LockMode::Permits { count, size } => (count, Some(size)),

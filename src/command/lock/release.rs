@@ -137,7 +137,7 @@ pub(super) fn resize(call: &mut Call<'_>) -> Result<()> {
 fn fence_of(call: &mut Call<'_>, key: Key<'_>, token: &[u8]) -> i64 {
     let since_us = call.present().mono_us().cast_signed();
     let Call { view, caller, namespace, .. } = call;
-    record(view, key, (token, since_us), || Call::give_fence(caller, namespace), |_| {})
+    record(view, key, (token, since_us), &mut || Call::give_fence(caller, namespace), |_| {})
 }
 
 fn reply(call: &mut Call<'_>, fence: Option<i64>) {

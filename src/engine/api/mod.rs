@@ -8,15 +8,16 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::{Buf, BufMut, Bytes};
 use http::uri::PathAndQuery;
 use prost::Message;
 use tokio::sync::{Mutex, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Response, Status, Streaming};
-use tonic_prost::ProstCodec;
 
 use messages::{
     AuthenticateRequest, AuthenticateResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
@@ -30,8 +31,8 @@ use messages::{
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(6), Duration::from_secs(2));
 /// The largest message that is received, in bytes: a page of keys, or the changes that a watch was behind.
 const MESSAGE_MAX: usize = 256 << 20;
-/// Number of requests that may wait on the stream of a watch.
-const WATCH_REQUESTS_MAX: usize = 4;
+/// Number of requests that may wait on a stream.
+const REQUESTS_MAX: usize = 4;
 
 /// Options of the connections to members.
 #[derive(Clone, Default)]
@@ -131,12 +132,10 @@ impl MemberClient {
     /// [`CallError::NoLease`] if the lease is over.
     pub(crate) async fn lease_keep_alive(&self, id: i64) -> Result<(), CallError> {
         let request = LeaseKeepAliveRequest { id };
-        let stream = self.authenticated(request, |client, request| async move {
-            client.stream("/etcdserverpb.Lease/LeaseKeepAlive", request.map(tokio_stream::once)).await
-        });
-        let mut stream: Streaming<LeaseKeepAliveResponse> = stream.await?;
+        let (_, mut stream) = self.open("/etcdserverpb.Lease/LeaseKeepAlive", request).await?;
         let answer = stream.message().await?;
         let answer = answer.ok_or_else(|| Status::unavailable("the stream has ended"))?;
+        let answer: LeaseKeepAliveResponse = decoded(answer)?;
         if answer.ttl > 0 { Ok(()) } else { Err(CallError::NoLease) }
     }
 
@@ -152,30 +151,44 @@ impl MemberClient {
 
     /// Opens a watch with its first request.
     pub(crate) async fn watch(&self, first: WatchRequest) -> Result<Watching, CallError> {
-        self.authenticated(first, |client, first| async move {
-            let (requests, stream) = mpsc::channel(WATCH_REQUESTS_MAX);
+        let (requests, answers) = self.open("/etcdserverpb.Watch/Watch", first).await?;
+        Ok(Watching { requests, answers })
+    }
+
+    /// Opens a stream with its first request.
+    async fn open(
+        &self,
+        path: &'static str,
+        first: impl Message,
+    ) -> Result<(mpsc::Sender<Bytes>, Streaming<Bytes>), CallError> {
+        self.authenticated(encoded(&first), |client, first| async move {
+            let (requests, stream) = mpsc::channel(REQUESTS_MAX);
             let request = first.map(|first| {
                 let _ = requests.try_send(first); // the channel has room
                 ReceiverStream::new(stream)
             });
-            Ok(Watching { answers: client.stream("/etcdserverpb.Watch/Watch", request).await?, requests })
+            Ok((requests, client.stream(path, request).await?))
         })
         .await
     }
 
     /// Sends a call, with the token of the user.
-    pub(crate) async fn unary<M, A>(&self, path: &'static str, message: M) -> Result<A, CallError>
-    where
-        M: Message + Clone + 'static,
-        A: Message + Default + 'static,
-    {
-        self.authenticated(message, |client, request| client.unary_once(path, request)).await
+    pub(crate) async fn unary<A: Message + Default>(
+        &self,
+        path: &'static str,
+        message: impl Message,
+    ) -> Result<A, CallError> {
+        let call = self.authenticated(encoded(&message), |client, request| client.unary_once(path, request));
+        Ok(decoded(call.await?)?)
     }
 
     /// Sends a call; repeats it with a new token, if etcd does not know the former one.
-    async fn authenticated<M, A, F>(&self, message: M, call: impl Fn(Self, Request<M>) -> F) -> Result<A, CallError>
+    async fn authenticated<A, F>(
+        &self,
+        message: Bytes,
+        call: impl Fn(Self, Request<Bytes>) -> F,
+    ) -> Result<A, CallError>
     where
-        M: Message + Clone,
         F: Future<Output = Result<A, Status>>,
     {
         let Some(login) = &self.login else { return Ok(call(self.clone(), request(message, None)).await?) };
@@ -195,30 +208,24 @@ impl MemberClient {
     }
 
     async fn authenticate(&self, user: AuthenticateRequest) -> Result<AsciiMetadataValue, Status> {
-        let answer = self.clone().unary_once("/etcdserverpb.Auth/Authenticate", request(user, None));
-        let answer: AuthenticateResponse = answer.await?;
+        let user = request(encoded(&user), None);
+        let answer: AuthenticateResponse =
+            decoded(self.clone().unary_once("/etcdserverpb.Auth/Authenticate", user).await?)?;
         answer.token.parse().map_err(|_| Status::internal("the token is no ASCII text"))
     }
 
-    async fn unary_once<M, A>(mut self, path: &'static str, request: Request<M>) -> Result<A, Status>
-    where
-        M: Message + 'static,
-        A: Message + Default + 'static,
-    {
+    async fn unary_once(mut self, path: &'static str, request: Request<Bytes>) -> Result<Bytes, Status> {
         self.ready().await?;
-        let codec = ProstCodec::default();
-        self.grpc.unary(request, PathAndQuery::from_static(path), codec).await.map(Response::into_inner)
+        self.grpc.unary(request, PathAndQuery::from_static(path), BytesCodec).await.map(Response::into_inner)
     }
 
-    async fn stream<S, M, A>(mut self, path: &'static str, requests: Request<S>) -> Result<Streaming<A>, Status>
-    where
-        S: tokio_stream::Stream<Item = M> + Send + 'static,
-        M: Message + 'static,
-        A: Message + Default + 'static,
-    {
+    async fn stream(
+        mut self,
+        path: &'static str,
+        requests: Request<ReceiverStream<Bytes>>,
+    ) -> Result<Streaming<Bytes>, Status> {
         self.ready().await?;
-        let codec = ProstCodec::default();
-        self.grpc.streaming(requests, PathAndQuery::from_static(path), codec).await.map(Response::into_inner)
+        self.grpc.streaming(requests, PathAndQuery::from_static(path), BytesCodec).await.map(Response::into_inner)
     }
 
     async fn ready(&mut self) -> Result<(), Status> {
@@ -227,29 +234,76 @@ impl MemberClient {
 }
 
 pub(crate) struct Watching {
-    requests: mpsc::Sender<WatchRequest>,
-    answers: Streaming<WatchResponse>,
+    requests: mpsc::Sender<Bytes>,
+    answers: Streaming<Bytes>,
 }
 
 impl Watching {
     /// Waits for the next answer; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<WatchResponse>, CallError> {
-        Ok(self.answers.message().await?)
+        Ok(self.answers.message().await?.map(decoded).transpose()?)
     }
 
     /// Requests the revision up to which all changes were sent.
     pub(crate) fn ask_progress(&self) {
         let union = WatchUnion::ProgressRequest(WatchProgressRequest {});
-        let _ = self.requests.try_send(WatchRequest { request_union: Some(union) }); // full, or the stream has ended
+        let request = WatchRequest { request_union: Some(union) };
+        let _ = self.requests.try_send(encoded(&request)); // full, or the stream has ended
     }
 }
 
 /// Wraps a message in a request that only a member with a leader answers.
-fn request<M>(message: M, token: Option<AsciiMetadataValue>) -> Request<M> {
+fn request(message: Bytes, token: Option<AsciiMetadataValue>) -> Request<Bytes> {
     let mut request = Request::new(message);
     request.metadata_mut().insert("hasleader", AsciiMetadataValue::from_static("true"));
     if let Some(token) = token {
         request.metadata_mut().insert("token", token);
     }
     request
+}
+
+fn encoded(message: &impl Message) -> Bytes {
+    message.encode_to_vec().into()
+}
+
+fn decoded<A: Message + Default>(bytes: Bytes) -> Result<A, Status> {
+    A::decode(bytes).map_err(|error| Status::internal(error.to_string()))
+}
+
+/// Codec of messages that are bytes to gRPC, so that its code is there once and not for each message.
+#[derive(Clone, Copy)]
+struct BytesCodec;
+
+impl Codec for BytesCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        BytesCodec
+    }
+
+    fn decoder(&mut self) -> Self {
+        BytesCodec
+    }
+}
+
+impl Encoder for BytesCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, message: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(message);
+        Ok(())
+    }
+}
+
+impl Decoder for BytesCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
+    }
 }

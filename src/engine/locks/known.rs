@@ -217,7 +217,8 @@ impl KnownLocks {
             }
         }
         let former = sessions_of(before);
-        for (process, client) in sessions_of(state).into_iter().filter(|session| !former.contains(session)) {
+        for (process, client) in sessions_of(state).into_iter().filter(|session| former.binary_search(session).is_err())
+        {
             let is_gone = is_own(process) && self.clients.find(client).is_none();
             if is_gone || self.dead.contains(&process) {
                 self.news.ended.push((process, client, key.clone()));
@@ -272,7 +273,11 @@ impl KnownLocks {
     }
 }
 
-/// Returns the sessions that a lock is bound to, each once: the process, and the client's ID there.
-fn sessions_of(state: &LockState) -> BTreeSet<(u64, u64)> {
-    state.records().filter_map(|record| record.session.as_ref()).map(|session| (session.process, session.id)).collect()
+/// Returns the sessions that a lock is bound to, each once and in order: the process, and the client's ID there.
+fn sessions_of(state: &LockState) -> Vec<(u64, u64)> {
+    let sessions = state.records().filter_map(|record| record.session.as_ref());
+    let mut sessions: Vec<_> = sessions.map(|session| (session.process, session.id)).collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    sessions
 }

@@ -1,8 +1,6 @@
 //! The hand-over of locks on a stage: clients join the queues, leave them, and are handed the locks that have become
 //! free, by the same rules as clients that ask for a lock.
 
-use std::collections::BTreeSet;
-
 use crate::client::info::{ClientInfo, RemoteClient};
 use crate::client::registry::Suspended;
 use crate::client::staged::{HeldToken, LockDemand, NewFence};
@@ -160,17 +158,17 @@ impl Stage {
         let mut view = hold.view(key.0, Cx::new(now, Origin::HOST));
         let first = view.locks().queue(name).and_then(first_of).copied();
         let is_turn = first.is_some_and(|first| may_have(&mut view, name, first));
-        let mut wanted: BTreeSet<usize> = is_turn.then_some(0).into_iter().collect();
+        let mut wanted: Vec<usize> = is_turn.then_some(0).into_iter().collect();
         if queue.iter().any(|waiter| !waiter.keys.is_empty()) {
             let holding = view.locks().queued_holders(name);
             let is_holding = |waiter: &StoredWaiter| {
                 let client = self.cx.holders.id_of(&waiter.client);
                 holding.iter().any(|holder| holder.client == client)
             };
-            wanted.extend((0..queue.len()).filter(|at| is_holding(&queue[*at])));
+            wanted.extend((usize::from(is_turn)..queue.len()).filter(|at| is_holding(&queue[*at])));
         }
         if let Some((size, _)) = view.locks().holders(name).and_then(Holders::permits) {
-            wanted.extend((0..queue.len()).filter(|at| queue[*at].permits > size));
+            wanted.extend((usize::from(is_turn)..queue.len()).filter(|at| queue[*at].permits > size));
         }
         wanted.into_iter().map(|at| queue[at].clone()).collect()
     }
@@ -277,7 +275,7 @@ impl Stage {
         let mut view = hold.view(key.0, Cx::new(now, Origin::HOST));
         let is_held = claim::is_held(&mut view, name, claim);
         let given = &mut self.given_fences;
-        let fence = claim::take(&mut view, name, claim, (&taker, is_held), || {
+        let fence = claim::take(&mut view, name, claim, (&taker, is_held), &mut || {
             *given += 1;
             NewFence(*given).placeholder()
         });
