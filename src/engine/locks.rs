@@ -14,18 +14,18 @@ use crate::client::registry::Clients;
 use crate::client::staged::NewFence;
 use crate::engine::cluster::Revision;
 use crate::engine::stored::{
-    ABSENT, StoredClient, StoredHolder, StoredHolders, StoredKey, StoredLock, StoredWait, StoredWaiter,
+    StoredClient, StoredHolder, StoredHolders, StoredKey, StoredLock, StoredWait, StoredWaiter,
 };
 use crate::engine::ttl::{CountedTtl, KeyTtls};
 use crate::store::{
-    AdoptedLock, HoldGuard, Holder, Holders, LockHolder, LockMode, LockRecord, LockWaiter, NEVER, Sharing, Store,
+    AdoptedLock, HoldGuard, Holder, Holders, LockHolder, LockRecord, LockWaiter, NEVER, Sharing, Store,
 };
 use crate::time::clock::Now;
 
 pub(super) use known::{KnownLocks, LocalHandover, LockNews, NOBODY};
 pub(super) use queues::LockQueues;
 
-/// Bit in the numbers of queued clients in a mirror or on a stage, which makes them differ from all numbers of waits.
+/// Number of the first client in a queue in a mirror or on a stage; it differs from all numbers of waits.
 const PLACE: u64 = 1 << 63;
 
 /// Difference between the fencing tokens of two revisions: more than a transaction gives.
@@ -44,8 +44,6 @@ pub(super) struct LockState {
     pub(super) holders: Option<StoredHolders>,
     /// The clients queued for the lock.
     pub(super) queue: Vec<StoredWaiter>,
-    /// True if the key does not exist, but for its queue.
-    pub(super) is_absent: bool,
 }
 
 impl LockState {
@@ -55,7 +53,6 @@ impl LockState {
             lock: stored.lock.as_ref().map(|lock| lock.at(revision)),
             holders: stored.holders.as_ref().map(|holders| holders.at(revision)),
             queue: stored.queue.clone(),
-            is_absent: stored.kind == ABSENT,
         }
     }
 
@@ -68,39 +65,27 @@ impl LockState {
     pub(super) fn records(&self) -> impl Iterator<Item = &StoredLock> {
         self.lock.iter().chain(self.holders.iter().flat_map(|holders| &holders.holders).map(|holder| &holder.lock))
     }
-
-    /// Returns the record of the holder that the lock was handed over to as the end of a wait.
-    pub(super) fn granted_to(&self, wait: StoredWait) -> Option<&StoredLock> {
-        self.records().find(|record| record.granted.contains(&wait))
-    }
-
-    /// Returns the index of the holder, among several, that the lock was handed over to as the end of a wait.
-    pub(super) fn holder_granted_to(&self, wait: StoredWait) -> Option<usize> {
-        self.holders.as_ref()?.holders.iter().position(|holder| holder.lock.granted.contains(&wait))
-    }
-
-    /// Returns true if a client that is the first in the queue can have the lock, as far as that depends on this lock
-    /// alone.
-    pub(super) fn may_serve(&self, first: &StoredWaiter) -> bool {
-        match (&self.holders, first.mode()) {
-            (Some(StoredHolders { size: 0, .. }), LockMode::Shared) => true,
-            (Some(StoredHolders { size: size @ 1.., holders, .. }), LockMode::Permits { count, .. }) => {
-                let taken: u64 = holders.iter().map(|holder| u64::from(holder.permits)).sum();
-                count > *size || taken + u64::from(count) <= u64::from(*size)
-            }
-            (Some(_), _) => false,
-            (None, _) => self.is_absent,
-        }
-    }
 }
 
-/// The waits that a lock was handed over to for one holder.
+/// The hand-over of a lock to one holder.
 #[derive(Clone, Default)]
 pub(super) struct Granted {
+    /// The waits that have ended so.
     pub(super) waits: Vec<StoredWait>,
     /// True if a client with the token has acquired or renewed the lock by itself: it is not given back when the waits
     /// turn out to be over.
     pub(super) is_kept: bool,
+    /// The hand-over, if the present transaction makes it.
+    pub(super) given: Option<Given>,
+}
+
+/// A hand-over that the present transaction makes.
+#[derive(Clone, Copy)]
+pub(super) struct Given {
+    /// Placeholder of the fencing token.
+    pub(super) fence: i64,
+    /// End of the TTL, in monotonic milliseconds, and the TTL in milliseconds.
+    pub(super) ttl: Option<(u64, u64)>,
 }
 
 impl StoredHolders {
@@ -179,7 +164,7 @@ impl ClusterHolders {
 
     /// Returns the ID of a client in this process.
     pub(super) fn id_of(&self, client: &StoredClient) -> u64 {
-        self.copy(client).id()
+        RemoteClient::id_in((!self.is_own(client.process)).then_some(client.process), client.id)
     }
 
     /// Returns a copy of a client as the holder of locks.
@@ -274,14 +259,19 @@ impl ClusterHolders {
         queue: &[StoredWaiter],
         (store, now): (&Store, Now),
     ) -> impl Iterator<Item = LockWaiter> {
-        queue.iter().enumerate().map(move |(at, waiter)| LockWaiter {
-            client: self.copy(&waiter.client).id(),
-            number: PLACE | at as u64,
+        (PLACE..).zip(queue).map(move |(number, waiter)| self.read_waiter(number, waiter, (store, now)))
+    }
+
+    /// Converts a queued client to that of a store, with a number.
+    pub(super) fn read_waiter(&self, number: u64, waiter: &StoredWaiter, (store, now): (&Store, Now)) -> LockWaiter {
+        LockWaiter {
+            client: self.id_of(&waiter.client),
+            number,
             mode: waiter.mode(),
             is_away: false,
             token: store.hash(&waiter.token),
             since_us: now.mono_us_at(waiter.since_us).max(0).cast_unsigned(),
-        })
+        }
     }
 
     /// Converts a stored lock to a lock record, with its holders as `holder` returns them.

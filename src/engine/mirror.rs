@@ -8,6 +8,7 @@ use std::sync::Arc;
 use prost::Message as _;
 use tracing::warn;
 
+use crate::dispatch::serve::may_have;
 use crate::engine::cluster::{NamedValue, ReportedChange, Revision, RevisionChanges};
 use crate::engine::locks::KnownLocks;
 use crate::engine::locks::LockState;
@@ -102,10 +103,22 @@ impl Mirror {
         self.keys.get(key).and_then(|known| known.ttls.key)
     }
 
+    /// Returns true if the first living client in the queue for a lock is one of this process, and may have the lock: the
+    /// transaction that has freed the lock has not handed it over, because it has handed over many others.
+    pub(super) fn is_servable(&self, key: &KeyName, now: Now) -> bool {
+        let (store, Some(first)) = (&self.namespace.store, self.locks.own_first(key)) else { return false };
+        let waiter = self.locks.holders.read_waiter(0, first, (store, now));
+        let mut hold = store.hold_patiently();
+        first.awaited(key).iter().all(|key| {
+            let name = store.key(&key.1);
+            may_have(&mut hold.view(key.0, &[name.hash], Cx::new(now, Origin::Replay)), name, waiter)
+        })
+    }
+
     /// Returns the TTL of a lock that was handed over as the end of a wait of this process.
     pub(super) fn granted_ttl(&self, key: &KeyName, number: u64) -> Option<CountedTtl> {
         let wait = self.locks.own_wait(number);
-        match self.locks.state(key).holder_granted_to(wait) {
+        match self.locks.holder_granted_to(key, wait) {
             Some(at) => self.keys.get(key)?.ttls.holders.get(at).copied().flatten(),
             None => self.ttl(key),
         }

@@ -49,20 +49,22 @@ impl<C: HasKeys> CallQueue<C> {
     }
 
     /// Takes the first calls that can be executed together, in order, without keys that are busy or to be left to other
-    /// processes.
-    pub(super) fn take(&mut self, mut is_of_others: impl FnMut(&KeyName) -> bool) -> Vec<C> {
+    /// processes. Quick calls are taken only if there is room for them.
+    pub(super) fn take(&mut self, has_room: bool, mut is_of_others: impl FnMut(&KeyName) -> bool) -> Vec<C> {
         let (mut group, mut keys): (Vec<C>, HashSet<KeyName>) = (Vec::new(), HashSet::new());
         // The keys of calls that stay, which other calls must not overtake.
         let mut passed: HashSet<KeyName> = HashSet::new();
-        let mut at = 0;
+        let (mut at, mut are_quick) = (0, true);
         while at < self.waiting.len() && group.len() < CALLS_MAX {
             let call = &self.waiting[at];
             let is_free = call.keys().iter().all(|key| !self.busy.contains(key) && !passed.contains(key));
             let is_free = is_free && !call.keys().iter().any(&mut is_of_others);
-            let is_quick = call.is_quick() && group.iter().all(C::is_quick);
-            let joins = group.is_empty() || is_quick || call.keys().iter().any(|key| keys.contains(key));
+            let is_quick = call.is_quick();
+            let goes_along = if group.is_empty() { has_room || !is_quick } else { is_quick && are_quick };
+            let joins = goes_along || call.keys().iter().any(|key| keys.contains(key));
             let added = call.keys().iter().filter(|key| !keys.contains(*key)).count();
             if is_free && joins && (group.is_empty() || keys.len() + added <= KEYS_MAX) {
+                are_quick &= is_quick;
                 keys.extend(call.keys().iter().cloned());
                 group.extend(self.waiting.remove(at));
             } else {
@@ -97,7 +99,7 @@ impl<C: HasKeys> CallQueue<C> {
     }
 }
 
-/// Divides calls into those that depend on some keys, by keys that they have in common with others, and the rest.
+/// Divides calls into the ones that depend on some keys, directly or by keys in common with others, and the rest.
 pub(super) fn split<C: HasKeys>(calls: Vec<C>, mut keys: HashSet<KeyName>) -> (Vec<C>, Vec<C>) {
     let mut depends = vec![keys.is_empty(); calls.len()]; // nothing is known: all do
     loop {
@@ -142,7 +144,7 @@ mod tests {
     }
 
     fn take(queue: &mut CallQueue<Named>) -> String {
-        queue.take(|key| *key == (0, b"z"[..].into())).iter().map(|call| call.0).collect::<Vec<_>>().join(" ")
+        queue.take(true, |key| *key == (0, b"z"[..].into())).iter().map(|call| call.0).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -166,6 +168,15 @@ mod tests {
         let mut queue = queue(&["a!", "b", "c!", "a!", "bd!", "e", "f!"]);
         assert_eq!(take(&mut queue), "a! c! a! f!");
         assert_eq!((take(&mut queue), take(&mut queue), take(&mut queue)), ("b bd!".into(), "e".into(), "".into()));
+    }
+
+    #[test]
+    fn without_room_quick_calls_wait_and_others_pass_them() {
+        let mut queue = queue(&["a!", "b", "a", "c"]);
+        let mut take =
+            |has_room| queue.take(has_room, |_| false).iter().map(|call| call.0).collect::<Vec<_>>().join(" ");
+        assert_eq!([take(false), take(false), take(false)], ["b", "c", ""]);
+        assert_eq!(take(true), "a! a");
     }
 
     #[test]

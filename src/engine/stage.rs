@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::engine::cluster::Revision;
 use crate::engine::locks::{ClusterHolders, LockQueues, LockState};
 use crate::engine::names::Cleared;
-use crate::engine::stored::{StoredEvent, StoredHolder, StoredKey, StoredLoss, StoredRefusal};
+use crate::engine::stored::{StoredEvent, StoredHolder, StoredKey, StoredLoss, StoredRefusal, StoredWaiter};
 use crate::engine::ttl::{CountedTtl, KeyTtls};
 use crate::engine::value::encode;
 use crate::store::entry::Entry;
@@ -60,16 +60,6 @@ pub(super) struct ChangedKey {
     pub(super) has_field_ttl: bool,
 }
 
-/// A lock that was handed over on the stage.
-struct HandedOver {
-    key: KeyName,
-    token: Vec<u8>,
-    /// Placeholder of the lock's fencing token.
-    fence: i64,
-    /// The end of the TTL that the lock was given, in monotonic milliseconds, and the TTL in milliseconds.
-    ttl: Option<(u64, u64)>,
-}
-
 /// The deadlines of a key's holders, in monotonic milliseconds, and their TTLs, by the tokens of the holders.
 type HolderTtls = HashMap<Box<[u8]>, (u64, CountedTtl)>;
 
@@ -88,7 +78,6 @@ pub(super) struct Stage {
     queues: LockQueues,
     /// Number of fencing tokens given.
     pub(super) given_fences: u32,
-    handed_over: Vec<HandedOver>,
     /// True if a call has acquired or renewed a lock that was handed over on this stage.
     has_lost_hand_over: bool,
     refusals: Vec<StoredRefusal>,
@@ -111,7 +100,6 @@ impl Stage {
             holder_ttls: HashMap::new(),
             queues: LockQueues::default(),
             given_fences: 0,
-            handed_over: Vec::new(),
             has_lost_hand_over: false,
             refusals: Vec::new(),
             cx,
@@ -155,7 +143,9 @@ impl Stage {
             self.holder_ttls.insert(key.clone(), counted);
         }
         drop(view);
-        hold.view(*db, Cx::new(now, Origin::Expiry)).locks().holders(name); // ends due ones
+        if copy.lock.holders.is_some() {
+            hold.view(*db, Cx::new(now, Origin::Expiry)).locks().holders(name); // ends due ones
+        }
         drop(hold);
         self.queues.load(key, value.as_deref(), copy.lock);
     }
@@ -209,13 +199,13 @@ impl Stage {
         let (now, name) = (self.cx.now, self.store.key(&key.1));
         let mut hold = self.store.exclusive();
         let mut view = hold.view(key.0, Cx::new(now, Origin::Replay));
-        let queue = self.queues.queue(&key).to_vec();
+        let queue: Vec<StoredWaiter> = self.queues.queue(&key).cloned().collect();
         let Some((entry, fence)) = view.copy_of(key.0, name) else {
             let is_awaited = !queue.is_empty();
             let value = is_awaited.then(|| (StoredKey::absent(queue), KeyTtls::default()));
             return ChangedKey { key, value, has_field_ttl: false };
         };
-        let mut ttls = KeyTtls { key: None, holders: Box::default() };
+        let mut ttls = KeyTtls::default();
         let (mut lock, mut holders) = (None, None);
         let granted = |token: &[u8]| self.queues.granted(&key, token);
         view.locks().look_at(key.0, name, |held| match held {
@@ -265,7 +255,7 @@ impl Stage {
         holder.deadline().map(|deadline| self.new_ttl(deadline, given_ms))
     }
 
-    /// Returns a TTL that was set as a deadline, or for `given_ms` milliseconds from when the client is told of its lock.
+    /// Creates a TTL that was set as a deadline, or as `given_ms` milliseconds from the reply to the client on.
     fn new_ttl(&self, deadline: Deadline, given_ms: Option<u64>) -> CountedTtl {
         let as_of_end = given_ms.map(|ttl_ms| Deadline::after(self.cx.now, ttl_ms));
         CountedTtl::new(as_of_end.unwrap_or(deadline), self.cx.now)

@@ -3,7 +3,7 @@
 
 use prost::Message;
 
-use crate::store::LockMode;
+use crate::store::{KeyName, LockMode};
 
 /// The version of the format, the value of [`Name::Format`](super::names::EtcdName::Format).
 pub(super) const FORMAT: &[u8] = b"keylatch 2";
@@ -211,6 +211,14 @@ pub(super) struct StoredWaiter {
 }
 
 impl StoredWaiter {
+    /// Returns the keys of the locks that the client, which is in the queue for this one, asks for.
+    pub(super) fn awaited(&self, (db, key): &KeyName) -> Vec<KeyName> {
+        match &self.keys[..] {
+            [] => vec![(*db, key.clone())],
+            keys => keys.iter().map(|key| (*db, key.as_slice().into())).collect(),
+        }
+    }
+
     /// Returns the mode that the client asks for.
     pub(super) fn mode(&self) -> LockMode {
         match self {

@@ -3,6 +3,7 @@
 //! - [`blocked`] tests the order in which blocked calls are repeated;
 //! - [`etcd`] runs real nodes;
 //! - [`faults`] tests the end of nodes and processes;
+//! - [`groups`] tests calls that share a transaction;
 //! - [`histories`] tests whether one order explains the replies to clients while anything ended, was stopped or cut
 //!   off;
 //! - [`nodes`] tests what clients of a cluster are told;
@@ -17,6 +18,7 @@ mod blocked;
 mod data;
 pub(crate) mod etcd;
 mod faults;
+mod groups;
 mod histories;
 mod links;
 mod locks;

@@ -97,12 +97,19 @@ impl RemoteClient {
 }
 
 /// The process of the client counts its locks, and releases them when its connection closes.
+impl RemoteClient {
+    /// Returns the ID, in this process, of a client by its process, `None` for this one, and its ID there.
+    pub(crate) fn id_in(process: Option<u64>, id: u64) -> u64 {
+        match process {
+            Some(process) => REMOTE | (process.rotate_left(24) ^ id),
+            None => id,
+        }
+    }
+}
+
 impl LockHolder for RemoteClient {
     fn id(&self) -> u64 {
-        match self.process {
-            Some(process) => REMOTE | (process.rotate_left(24) ^ self.id),
-            None => self.id,
-        }
+        RemoteClient::id_in(self.process, self.id)
     }
 
     fn is_gone(&self) -> bool {

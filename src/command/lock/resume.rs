@@ -3,7 +3,7 @@
 use crate::client::info::ClientInfo;
 use crate::dispatch::Call;
 use crate::error::Result;
-use crate::store::{HeldLock, HoldGuard, LockRecord, Store, View};
+use crate::store::{HoldGuard, LockRecord, Store, View};
 
 pub(super) fn resume(call: &mut Call<'_>) -> Result<()> {
     let token = call.args.bytes()?;
@@ -22,12 +22,7 @@ pub(super) fn resume(call: &mut Call<'_>) -> Result<()> {
 pub(crate) fn held_with(view: &mut View<'_>, store: &Store, token: &[u8]) -> Vec<Box<[u8]>> {
     let (hash, mut found) = (store.hash(token), Vec::new());
     view.locks().visit(0, |_, lock, entry| {
-        let is_held = match lock.held {
-            Some(HeldLock::Exclusive(record)) => *record.token == *token,
-            Some(HeldLock::Shared(holders)) => holders.find(hash, token).is_some(),
-            None => false,
-        };
-        if is_held && entry.is_some() {
+        if lock.held.is_some_and(|held| held.record(hash, token).is_some()) && entry.is_some() {
             found.push(lock.key.bytes.into());
         }
         true
@@ -39,7 +34,6 @@ pub(crate) fn held_with(view: &mut View<'_>, store: &Store, token: &[u8]) -> Vec
 fn take_over(call: &mut Call<'_>, bytes: &[u8], token: &[u8]) -> bool {
     let store = &call.namespace.store;
     let (db, key, token_hash) = (call.caller.db, store.key(bytes), store.hash(token));
-    call.caller.record_held(key, token);
     let (caller, mut is_taken) = (&*call.caller, false);
     call.view.locks().change_held(db, key, token, |record| {
         is_taken = is_of_user(record, &caller.info);
@@ -50,6 +44,9 @@ fn take_over(call: &mut Call<'_>, bytes: &[u8], token: &[u8]) -> bool {
             }
         }
     });
+    if is_taken {
+        call.caller.record_held(key, token);
+    }
     is_taken
 }
 

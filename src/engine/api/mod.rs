@@ -248,7 +248,7 @@ impl Watching {
     pub(crate) fn ask_progress(&self) {
         let union = WatchUnion::ProgressRequest(WatchProgressRequest {});
         let request = WatchRequest { request_union: Some(union) };
-        let _ = self.requests.try_send(encoded(&request)); // full, or the stream has ended
+        let _ = self.requests.try_send(encoded(&request)); // fails if the channel is full or closed
     }
 }
 

@@ -164,7 +164,7 @@ impl Core {
 
     /// Acts on changes of the mirror's locks.
     pub(super) fn follow_locks(&mut self) {
-        let LockNews { granted, servable, refused, queued, ended } = self.mirror.locks.take_news();
+        let LockNews { granted, awaited, refused, queued, ended } = self.mirror.locks.take_news();
         for (wait, key) in queued {
             if self.waits.contains_key(&wait.number) {
                 self.examine(wait.number);
@@ -190,13 +190,14 @@ impl Core {
                 self.submit(WorkItem::EndSession(process, client), Arc::new([key]));
             }
         }
-        servable.into_iter().for_each(|key| self.serve_queue(key));
+        awaited.iter().for_each(|key| self.serve_queue(key));
     }
 
-    /// Hands a lock over to the first client in the queue, which is one of this process, unless that is under way.
-    pub(super) fn serve_queue(&mut self, key: KeyName) {
-        if self.expiring.insert(key.clone()) {
-            self.submit(WorkItem::Expire, Arc::new([key]));
+    /// Hands a lock over to the first client in the queue, if it is one of this process and may have the lock, unless
+    /// that is under way.
+    pub(super) fn serve_queue(&mut self, key: &KeyName) {
+        if self.mirror.is_servable(key, self.now()) && self.expiring.insert(key.clone()) {
+            self.submit(WorkItem::Expire, Arc::new([key.clone()]));
         }
     }
 
@@ -233,9 +234,7 @@ impl Core {
     pub(super) fn pass_handover(&mut self, handover: Box<LocalHandover>, asked_ms: u64) {
         let now = self.now();
         let wait = self.mirror.locks.own_wait(handover.wait);
-        let is_held = |(key, fence): &(KeyName, i64)| {
-            self.mirror.locks.state(key).granted_to(wait).is_some_and(|record| record.fence == *fence)
-        };
+        let is_held = |(key, fence): &(KeyName, i64)| self.mirror.locks.was_granted(key, wait, *fence);
         let left_ms = self.left_ms(&handover, now).unwrap_or(NEVER);
         if left_ms == 0 || !handover.locks.iter().all(is_held) {
             let queued = self.waits.remove(&handover.wait);

@@ -377,7 +377,7 @@ impl Core {
     /// Executes waiting calls, as many as possible in a turn.
     fn advance(&mut self) {
         let begun_us = self.now().mono_us();
-        while self.lanes.as_ref().is_some_and(Lanes::has_free) && self.has_room() {
+        while self.lanes.as_ref().is_some_and(Lanes::has_free) {
             self.is_interrupted = self.now().mono_us() >= begun_us + TURN_US;
             if self.is_interrupted {
                 return; // new inputs are not to wait for all calls
@@ -390,7 +390,8 @@ impl Core {
         }
     }
 
-    /// Returns true if another transaction may be sent: with many in flight, calls wait for each other and go together.
+    /// Returns true if another transaction of quick calls may be sent: with many in flight they wait for each other, and
+    /// go together.
     fn has_room(&self) -> bool {
         self.flights.values().filter(|flight| matches!(flight.state, State::Sent)).count() < FLIGHTS_MAX
     }
@@ -511,9 +512,7 @@ impl Core {
         match (self.close(pending), ended) {
             (WorkItem::Expire, _) => {
                 self.look_again(&keys);
-                let servable = |key: &&KeyName| self.mirror.locks.is_servable(key);
-                let servable: Vec<KeyName> = keys.iter().filter(servable).cloned().collect();
-                servable.into_iter().for_each(|key| self.serve_queue(key));
+                keys.iter().for_each(|key| self.serve_queue(key));
             }
             // The client may be gone.
             (WorkItem::Call(_, done), Ended::Replied(replied)) => {

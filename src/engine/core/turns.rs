@@ -22,12 +22,13 @@ impl Core {
 
     /// Takes the calls to execute next, and requests turns of the keys that are left to other processes.
     pub(super) fn take_calls(&mut self) -> Vec<PendingWork> {
+        let has_room = self.has_room();
         if self.mirror.turns.is_empty() {
-            return self.queue.take(|_| false);
+            return self.queue.take(has_room, |_| false);
         }
         let (turns, process, now_ms) = (&self.mirror.turns, self.process(), self.now().mono_ms());
         let mut wanted: Vec<KeyName> = Vec::new();
-        let calls = self.queue.take(|key| {
+        let calls = self.queue.take(has_room, |key| {
             let is_of_another = turns.is_of_another(key, process, now_ms);
             if is_of_another && !wanted.contains(key) {
                 wanted.push(key.clone());

@@ -9,7 +9,7 @@ use crate::engine::cluster::Revision;
 use crate::engine::lease::Lease;
 use crate::engine::locks::{ClusterHolders, LockState};
 use crate::engine::names::Cleared;
-use crate::engine::stored::{StoredLock, StoredLoss, StoredRefusal, StoredWait};
+use crate::engine::stored::{StoredLock, StoredLoss, StoredRefusal, StoredWait, StoredWaiter};
 use crate::engine::ttl::KeyTtls;
 use crate::store::{KeyName, LockHolder as _, LossReason, LostLock, Store, View};
 use crate::time::clock::{Now, us_between};
@@ -33,8 +33,8 @@ pub(in crate::engine) struct LocalHandover {
 pub(in crate::engine) struct LockNews {
     /// Waits that were handed locks.
     pub(in crate::engine) granted: Vec<LocalHandover>,
-    /// Locks that the first client in the queue, which is one of this process, may have.
-    pub(in crate::engine) servable: Vec<KeyName>,
+    /// Locks with queues.
+    pub(in crate::engine) awaited: Vec<KeyName>,
     /// Waits that have ended with an error, by their numbers.
     pub(in crate::engine) refused: Vec<(u64, Vec<u8>)>,
     /// Waits that have begun.
@@ -98,7 +98,7 @@ impl KnownLocks {
         StoredWait { process: self.holders.process, number }
     }
 
-    /// Records the waits that a transaction has ended with errors.
+    /// Records the waits to which a transaction has replied with errors.
     pub(in crate::engine) fn record_refusals(&mut self, refusals: Vec<StoredRefusal>) {
         let own = refusals.into_iter().filter(|refusal| self.holders.is_own(refusal.wait.process));
         self.news.refused.extend(own.map(|refusal| (refusal.wait.number, refusal.error)));
@@ -121,19 +121,25 @@ impl KnownLocks {
 
     /// Takes the changes of locks.
     pub(in crate::engine) fn take_news(&mut self) -> LockNews {
-        let mut news = std::mem::take(&mut self.news);
-        news.servable.retain(|key| self.is_servable(key));
-        news
+        std::mem::take(&mut self.news)
     }
 
-    /// Returns true if the first living client in the queue for a lock is one of this process, and can have the lock: the
-    /// transaction that has freed the lock has not handed it over, because it has handed over many others.
-    pub(in crate::engine) fn is_servable(&self, key: &KeyName) -> bool {
-        let Some(state) = self.locks.get(key) else { return false };
-        let Some(first) = state.queue.iter().find(|waiter| !self.is_dead(waiter.wait.process)) else { return false };
-        let may_have = |key: &KeyName| self.locks.get(key).is_some_and(|state| state.may_serve(first));
-        let mut others = first.keys.iter().map(|other| (key.0, other.as_slice().into()));
-        self.holders.is_own(first.wait.process) && may_have(key) && others.all(|other| may_have(&other))
+    /// Returns the first living client in the queue for a lock, if it is one of this process.
+    pub(in crate::engine) fn own_first(&self, key: &KeyName) -> Option<&StoredWaiter> {
+        let first = self.locks.get(key)?.queue.iter().find(|waiter| !self.is_dead(waiter.wait.process))?;
+        self.holders.is_own(first.wait.process).then_some(first)
+    }
+
+    /// Returns the index of the holder, among several, that a lock was handed over to as the end of a wait.
+    pub(in crate::engine) fn holder_granted_to(&self, key: &KeyName, wait: StoredWait) -> Option<usize> {
+        let holders = &self.locks.get(key)?.holders.as_ref()?.holders;
+        holders.iter().position(|holder| holder.lock.granted.contains(&wait))
+    }
+
+    /// Returns true if a lock with this fencing token was handed over as the end of a wait.
+    pub(in crate::engine) fn was_granted(&self, key: &KeyName, wait: StoredWait, fence: i64) -> bool {
+        let records = self.locks.get(key).into_iter().flat_map(LockState::records);
+        records.into_iter().any(|record| record.fence == fence && record.granted.contains(&wait))
     }
 
     /// Returns true if a process is known to be dead.
@@ -177,11 +183,7 @@ impl KnownLocks {
         let queue = self.holders.read_queue(&state.queue, (store, now));
         view.locks().adopt(key.0, store.key(&key.1), lock, queue);
         for waiter in &state.queue {
-            let keys = match &waiter.keys[..] {
-                [] => vec![key.clone()],
-                keys => keys.iter().map(|other| (key.0, other.as_slice().into())).collect(),
-            };
-            let place = (keys, store.hash(&waiter.token));
+            let place = (waiter.awaited(key), store.hash(&waiter.token));
             self.clients.enter_mirrored(self.holders.copy(&waiter.client), waiter.wait.number, place);
         }
         self.note_news(key, &before, &state, now);
@@ -228,7 +230,7 @@ impl KnownLocks {
         let new = own.filter(|wait| !queued.contains_key(wait));
         self.news.queued.extend(new.map(|wait| (wait, key.clone())));
         if !state.queue.is_empty() {
-            self.news.servable.push(key.clone());
+            self.news.awaited.push(key.clone());
         }
     }
 

@@ -1,21 +1,38 @@
 //! The queues for locks on a stage: clients join and leave them, and are handed locks.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use crate::engine::locks::{Granted, LockState};
+use crate::engine::locks::{Given, Granted, LockState, PLACE};
 use crate::engine::stored::{StoredWait, StoredWaiter};
 use crate::store::KeyName;
 
 /// The queues for the locks among the keys of a stage.
 #[derive(Default)]
 pub(in crate::engine) struct LockQueues {
-    queues: BTreeMap<KeyName, Vec<StoredWaiter>>,
+    queues: BTreeMap<KeyName, StageQueue>,
     /// The queues that are not empty in the cluster.
     stored: HashSet<KeyName>,
-    /// The waits that present locks were handed over to, by the tokens of the holders.
+    /// The hand-overs of present locks, by the tokens of the holders.
     granted: HashMap<KeyName, HashMap<Vec<u8>, Granted>>,
     /// The locks with a changed queue, or changed waits that they were handed over to.
     changed: HashSet<KeyName>,
+}
+
+/// The queue for a lock: the clients, each with its number in the store of the stage, in ascending order.
+#[derive(Default)]
+struct StageQueue {
+    waiters: VecDeque<(u64, StoredWaiter)>,
+    /// Number of clients that have been in the queue.
+    count: u64,
+}
+
+impl StageQueue {
+    fn push(&mut self, waiter: StoredWaiter) -> u64 {
+        let number = PLACE + self.count;
+        self.count += 1;
+        self.waiters.push_back((number, waiter));
+        number
+    }
 }
 
 impl LockQueues {
@@ -26,71 +43,93 @@ impl LockQueues {
         let shared = holders.map(|holder| (holder.token, holder.lock));
         for (token, lock) in exclusive.into_iter().chain(shared) {
             let is_kept = lock.is_kept || lock.granted.is_empty();
-            let granted = Granted { waits: lock.granted, is_kept };
+            let granted = Granted { waits: lock.granted, is_kept, given: None };
             self.granted.entry(key.clone()).or_default().insert(token, granted);
         }
         if !state.queue.is_empty() {
             self.stored.insert(key.clone());
-            self.queues.insert(key.clone(), state.queue);
+            let queue = self.queues.entry(key.clone()).or_default();
+            state.queue.into_iter().for_each(|waiter| _ = queue.push(waiter));
         }
     }
 
-    /// Appends a client to the queue for a lock.
-    pub(in crate::engine) fn join(&mut self, key: KeyName, waiter: StoredWaiter) {
+    /// Appends a client to the queue for a lock; returns its number.
+    pub(in crate::engine) fn join(&mut self, key: KeyName, waiter: StoredWaiter) -> u64 {
         self.changed.insert(key.clone());
-        self.queues.entry(key).or_default().push(waiter);
+        self.queues.entry(key).or_default().push(waiter)
     }
 
-    /// Ends a wait. Returns the token of the holder if the lock was handed over to this wait alone, and is to be given
-    /// back.
-    pub(in crate::engine) fn leave(&mut self, key: &KeyName, wait: StoredWait) -> Option<Vec<u8>> {
-        let removed = self.queues.get_mut(key).is_some_and(|queue| remove(queue, |waiter| waiter.wait == wait));
-        let taken = self.granted.get_mut(key).and_then(|granted| {
-            let (token, granted) = granted.iter_mut().find(|(_, granted)| granted.waits.contains(&wait))?;
-            remove(&mut granted.waits, |known| *known == wait);
-            Some((token.clone(), granted.waits.is_empty() && !granted.is_kept))
+    /// Ends the hand-over of a lock to a wait. Returns the token of the holder if the lock was handed over to this wait
+    /// alone, and is to be given back.
+    pub(in crate::engine) fn end_grant(&mut self, key: &KeyName, wait: StoredWait) -> Option<Vec<u8>> {
+        let of_key = self.granted.get_mut(key)?;
+        let (token, granted) = of_key.iter_mut().find(|(_, granted)| granted.waits.contains(&wait))?;
+        granted.waits.retain(|known| *known != wait);
+        self.changed.insert(key.clone());
+        let is_over = granted.waits.is_empty() && !granted.is_kept;
+        let token = token.clone();
+        is_over.then(|| {
+            of_key.remove(&token);
+            token
+        })
+    }
+
+    /// Removes the clients that meet a condition from the queue for a lock; returns their numbers.
+    pub(in crate::engine) fn remove(&mut self, key: &KeyName, is_it: impl Fn(&StoredWaiter) -> bool) -> Vec<u64> {
+        let Some(queue) = self.queues.get_mut(key) else { return Vec::new() };
+        let mut removed = Vec::new();
+        // Most often it is the first one, after which the others need not move.
+        while queue.waiters.front().is_some_and(|(_, waiter)| is_it(waiter)) {
+            removed.extend(queue.waiters.pop_front().map(|(number, _)| number));
+        }
+        queue.waiters.retain(|(number, waiter)| {
+            let is_removed = is_it(waiter);
+            removed.extend(is_removed.then_some(*number));
+            !is_removed
         });
-        if removed || taken.is_some() {
+        if !removed.is_empty() {
             self.changed.insert(key.clone());
         }
-        taken.filter(|(_, is_alone)| *is_alone).map(|(token, _)| token)
-    }
-
-    /// Removes waits of dead processes from the queue for a lock.
-    pub(in crate::engine) fn remove_dead(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) {
-        if self.queues.get_mut(key).is_some_and(|queue| remove(queue, |waiter| is_dead(waiter.wait.process))) {
-            self.changed.insert(key.clone());
-        }
-    }
-
-    /// Takes a client out of the queue for a lock.
-    pub(in crate::engine) fn take(&mut self, key: &KeyName, wait: StoredWait) {
-        if self.queues.get_mut(key).is_some_and(|queue| remove(queue, |waiter| waiter.wait == wait)) {
-            self.changed.insert(key.clone());
-        }
+        removed
     }
 
     /// Records a wait that a lock was handed over to for a token, which held the lock before if `is_held`.
-    pub(in crate::engine) fn grant(&mut self, key: &KeyName, token: &[u8], (wait, is_held): (StoredWait, bool)) {
+    pub(in crate::engine) fn grant(
+        &mut self,
+        key: &KeyName,
+        token: &[u8],
+        wait: StoredWait,
+        (given, is_held): (Given, bool),
+    ) {
         let granted = self.granted.entry(key.clone()).or_default().entry(token.to_vec()).or_default();
         if !is_held {
             *granted = Granted::default();
         }
         granted.waits.push(wait);
+        granted.given = Some(given);
     }
 
-    /// Records that a client has acquired or renewed a lock by itself.
-    pub(in crate::engine) fn keep(&mut self, key: &KeyName, token: &[u8]) {
-        let granted = Granted { waits: Vec::new(), is_kept: true };
-        let former = self.granted.entry(key.clone()).or_default().insert(token.to_vec(), granted);
-        if former.is_some_and(|former| !former.waits.is_empty()) {
+    /// Records that a client has acquired or renewed a lock by itself; returns true if the present transaction has handed
+    /// the lock over before.
+    pub(in crate::engine) fn keep(&mut self, key: &KeyName, token: &[u8]) -> bool {
+        let granted = Granted { is_kept: true, ..Granted::default() };
+        let former = self.granted.entry(key.clone()).or_default().insert(token.to_vec(), granted).unwrap_or_default();
+        if !former.waits.is_empty() {
             self.changed.insert(key.clone());
         }
+        former.given.is_some()
+    }
+
+    /// Iterates over the hand-overs that the present transaction makes, each with the key and the token of the holder.
+    pub(in crate::engine) fn given(&self) -> impl Iterator<Item = (&KeyName, &[u8], Given)> {
+        self.granted.iter().flat_map(|(key, granted)| {
+            granted.iter().filter_map(move |(token, granted)| Some((key, token.as_slice(), granted.given?)))
+        })
     }
 
     /// Returns the locks that clients are queued for.
     pub(in crate::engine) fn locks(&self) -> Vec<KeyName> {
-        self.queues.iter().filter(|(_, queue)| !queue.is_empty()).map(|(key, _)| key.clone()).collect()
+        self.queues.iter().filter(|(_, queue)| !queue.waiters.is_empty()).map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns the locks with changes.
@@ -100,23 +139,23 @@ impl LockQueues {
 
     /// Returns true if there is a queue for a lock that has none in the cluster.
     pub(in crate::engine) fn has_begun(&self) -> bool {
-        self.queues.iter().any(|(key, queue)| !queue.is_empty() && !self.stored.contains(key))
+        self.queues.iter().any(|(key, queue)| !queue.waiters.is_empty() && !self.stored.contains(key))
     }
 
-    /// Returns the queue for a lock.
-    pub(in crate::engine) fn queue(&self, key: &KeyName) -> &[StoredWaiter] {
-        self.queues.get(key).map_or(&[], Vec::as_slice)
+    /// Returns the clients in the queue for a lock.
+    pub(in crate::engine) fn queue(&self, key: &KeyName) -> impl Iterator<Item = &StoredWaiter> {
+        self.queues.get(key).into_iter().flat_map(|queue| &queue.waiters).map(|(_, waiter)| waiter)
     }
 
-    /// Returns the waits that a lock was handed over to for a token.
+    /// Returns a client in the queue for a lock, by its number.
+    pub(in crate::engine) fn waiter(&self, key: &KeyName, number: u64) -> Option<&StoredWaiter> {
+        let waiters = &self.queues.get(key)?.waiters;
+        let at = waiters.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(&waiters[at].1)
+    }
+
+    /// Returns the hand-over of a lock to the holder with a token.
     pub(in crate::engine) fn granted(&self, key: &KeyName, token: &[u8]) -> Granted {
         self.granted.get(key).and_then(|granted| granted.get(token)).cloned().unwrap_or_default()
     }
-}
-
-/// Removes the elements that meet a condition; returns true if there was any.
-fn remove<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> bool {
-    let before = list.len();
-    list.retain(|element| !is_it(element));
-    list.len() < before
 }

@@ -6,15 +6,15 @@ use crate::client::registry::Suspended;
 use crate::client::staged::{HeldToken, LockDemand, NewFence};
 use crate::command::lock::claim::{self, Availability, ClaimTurn, LockClaim, LockTaker};
 use crate::dispatch::serve::may_have;
-use crate::engine::locks::LockState;
-use crate::engine::stage::{Copy, HandedOver, Stage};
+use crate::engine::locks::{Given, LockState};
+use crate::engine::stage::{Copy, Stage};
 use crate::engine::stored::{StoredRefusal, StoredWait, StoredWaiter};
 use crate::error::Error;
-use crate::store::{Cx, HeldLock, Holders, Key, KeyName, LockMode, LockRecord, NEVER, Origin, Store, first_of};
+use crate::store::{Cx, HeldLock, Key, KeyName, LockMode, LockWaiter, Origin, View, first_of};
 use crate::time::clock::{Deadline, Now};
 
-/// Number of fencing tokens from which on a transaction hands over no more locks: another one continues.
-const FENCES_HANDED_OVER_MAX: u32 = 32;
+/// Number of fencing tokens from which on a transaction hands over no more permits: another one continues.
+const PERMITS_HANDED_OVER_MAX: u32 = 32;
 
 /// Outcome of the hand-over of the free locks.
 #[derive(Default)]
@@ -52,8 +52,15 @@ impl Stage {
     /// Adds the queue for a lock whose key the calls have deleted with all others of its database.
     pub(in crate::engine) fn load_queue(&mut self, key: &KeyName, copy: Copy) {
         self.loaded.insert(key.clone());
+        let queue = self.cx.holders.read_queue(&copy.lock.queue, (&self.store, self.cx.now));
+        self.in_store(key, |view, name| view.locks().set_queue(key.0, name, queue));
         self.queues.load(key, None, LockState { lock: None, holders: None, ..copy.lock });
-        self.sync_queue(key);
+    }
+
+    /// Calls `act` with the view of the store in which queued clients are served, and the key.
+    fn in_store<T>(&self, key: &KeyName, act: impl FnOnce(&mut View<'_>, Key<'_>) -> T) -> T {
+        let mut hold = self.store.exclusive();
+        act(&mut hold.view(key.0, Cx::new(self.cx.now, Origin::HOST)), self.store.key(&key.1))
     }
 
     /// Appends a client to the queues for the locks that it asks for.
@@ -79,65 +86,66 @@ impl Stage {
             },
         };
         for key in awaited {
-            self.queues.join(key.clone(), waiter.clone());
-            self.sync_queue(&key);
+            let number = self.queues.join(key.clone(), waiter.clone());
+            let queued = self.cx.holders.read_waiter(number, &waiter, (&self.store, self.cx.now));
+            self.in_store(&key, |view, name| view.locks().join_queue(name, queued));
         }
     }
 
     /// Ends the wait of a client for a lock: it leaves the queue, or gives the lock back.
     pub(in crate::engine) fn leave_queue(&mut self, key: &KeyName, wait: StoredWait) {
-        if let Some(token) = self.queues.leave(key, wait) {
-            self.handed_over.retain(|lock| lock.key != *key || lock.token != token);
-            let name = self.store.key(&key.1);
-            let mut hold = self.store.exclusive();
-            let mut view = hold.view(key.0, Cx::new(self.cx.now, Origin::HOST));
-            let client = |record: &LockRecord| record.hold.as_ref().map(|hold| hold.holder().id());
-            let found = view.locks().look_at(key.0, name, |held| record_of(held, &self.store, &token).and_then(client));
-            if let Some(client) = found.flatten() {
+        self.remove(key, |waiter| waiter.wait == wait);
+        let Some(token) = self.queues.end_grant(key, wait) else { return };
+        let hash = self.store.hash(&token);
+        self.in_store(key, |view, name| {
+            let holder = |held: HeldLock<'_>| Some(held.record(hash, &token)?.hold.as_ref()?.holder().id());
+            if let Some(client) = view.locks().look_at(key.0, name, holder).flatten() {
                 view.locks().take_back(key.0, name, &token, (client, 0));
             }
-        }
-        self.sync_queue(key);
+        });
     }
 
     /// Removes waits of dead processes from the queue for a lock.
     pub(in crate::engine) fn remove_dead(&mut self, key: &KeyName, is_dead: impl Fn(u64) -> bool) {
-        self.queues.remove_dead(key, is_dead);
-        self.sync_queue(key);
+        self.remove(key, |waiter| is_dead(waiter.wait.process));
+    }
+
+    /// Removes the clients that meet a condition from the queue for a lock.
+    fn remove(&mut self, key: &KeyName, is_it: impl Fn(&StoredWaiter) -> bool) {
+        for number in self.queues.remove(key, is_it) {
+            self.in_store(key, |view, name| view.locks().leave_queue(name, number));
+        }
     }
 
     /// Records the locks that a call has acquired or renewed: they are not given back when the client that they were
     /// handed over to is gone.
     pub(in crate::engine) fn record_held(&mut self, held: Vec<HeldToken>) {
         for HeldToken { key, token } in held {
-            self.has_lost_hand_over |= self.handed_over.iter().any(|lock| lock.key == key && *lock.token == *token);
-            self.queues.keep(&key, &token);
+            self.has_lost_hand_over |= self.queues.keep(&key, &token);
         }
     }
 
     /// Returns true if a lock that was handed over on this stage was changed afterwards.
     pub(in crate::engine) fn has_lost_hand_over(&self) -> bool {
-        let is_lost = |HandedOver { key, token, fence, .. }: &HandedOver| {
-            let name = self.store.key(&key.1);
-            let mut hold = self.store.exclusive();
-            let mut view = hold.view(key.0, Cx::new(self.cx.now, Origin::Replay));
-            let fence_of = |held: HeldLock<'_>| record_of(held, &self.store, token).map(|record| record.fence);
-            view.locks().look_at(key.0, name, fence_of).flatten() != Some(*fence)
+        let is_lost = |(key, token, given): (&KeyName, &[u8], Given)| {
+            let hash = self.store.hash(token);
+            let fence_of = |held: HeldLock<'_>| held.record(hash, token).map(|record| record.fence);
+            let present = self.in_store(key, |view, name| view.locks().look_at(key.0, name, fence_of).flatten());
+            present != Some(given.fence)
         };
-        self.has_lost_hand_over || self.handed_over.iter().any(is_lost)
+        self.has_lost_hand_over || self.queues.given().any(is_lost)
     }
 
     /// Hands over locks to queued clients that can have them, at the present time.
     pub(in crate::engine) fn hand_over(&mut self, now: Now, is_dead: impl Fn(u64) -> bool) -> HandOver {
+        self.cx.now = now;
         let mut done = HandOver::default();
         loop {
             let mut has_any = false;
             for key in self.queues.locks() {
-                for waiter in self.candidates(&key, now, &is_dead) {
-                    if self.given_fences >= FENCES_HANDED_OVER_MAX {
-                        return done;
-                    }
-                    has_any |= self.serve(&key, &waiter, (now, &mut done), &is_dead);
+                self.remove_dead(&key, &is_dead);
+                for waiter in self.candidates(&key) {
+                    has_any |= self.serve(&key, &waiter, &mut done, &is_dead);
                 }
             }
             if !has_any {
@@ -147,30 +155,23 @@ impl Stage {
     }
 
     /// Returns the clients in the queue for a lock whose turn it may be: the first one, clients that ask for several
-    /// locks with the token of the present holder, and clients that ask for more permits than there are.
-    fn candidates(&mut self, key: &KeyName, now: Now, is_dead: impl Fn(u64) -> bool) -> Vec<StoredWaiter> {
-        if self.queues.queue(key).iter().any(|waiter| is_dead(waiter.wait.process)) {
-            self.remove_dead(key, is_dead);
-        }
-        let queue = self.queues.queue(key);
-        let name = self.store.key(&key.1);
-        let mut hold = self.store.exclusive();
-        let mut view = hold.view(key.0, Cx::new(now, Origin::HOST));
-        let first = view.locks().queue(name).and_then(first_of).copied();
-        let is_turn = first.is_some_and(|first| may_have(&mut view, name, first));
-        let mut wanted: Vec<usize> = is_turn.then_some(0).into_iter().collect();
-        if queue.iter().any(|waiter| !waiter.keys.is_empty()) {
-            let holding = view.locks().queued_holders(name);
-            let is_holding = |waiter: &StoredWaiter| {
-                let client = self.cx.holders.id_of(&waiter.client);
-                holding.iter().any(|holder| holder.client == client)
+    /// locks with the token of the present holder, and clients that ask for more permits than there are since the
+    /// semaphore has become smaller.
+    fn candidates(&self, key: &KeyName) -> Vec<StoredWaiter> {
+        let is_full = self.given_fences >= PERMITS_HANDED_OVER_MAX;
+        let numbers = self.in_store(key, |view, name| {
+            let mut wanted = view.locks().take_excessive(name);
+            wanted.extend(view.locks().queued_holders(name));
+            let first = view.locks().queue(name).and_then(first_of).copied();
+            let is_turn = |first: &LockWaiter| {
+                // Nobody else can get at the free permits of a semaphore: they can be left to another transaction.
+                let may_wait = matches!(first.mode, LockMode::Permits { .. }) && view.exists(name);
+                may_have(view, name, *first) && !(is_full && may_wait)
             };
-            wanted.extend((usize::from(is_turn)..queue.len()).filter(|at| is_holding(&queue[*at])));
-        }
-        if let Some((size, _)) = view.locks().holders(name).and_then(Holders::permits) {
-            wanted.extend((usize::from(is_turn)..queue.len()).filter(|at| queue[*at].permits > size));
-        }
-        wanted.into_iter().map(|at| queue[at].clone()).collect()
+            wanted.extend(first.filter(is_turn));
+            wanted.into_iter().map(|waiter| waiter.number)
+        });
+        numbers.filter_map(|number| self.queues.waiter(key, number)).cloned().collect()
     }
 
     /// Hands locks over to a queued client if it can have them, and to other clients that wait with the same token.
@@ -179,21 +180,23 @@ impl Stage {
         &mut self,
         key: &KeyName,
         waiter: &StoredWaiter,
-        (now, done): (Now, &mut HandOver),
+        done: &mut HandOver,
         is_dead: &impl Fn(u64) -> bool,
     ) -> bool {
-        let turn = self.serve_one(key, waiter, !waiter.keys.is_empty(), now, is_dead);
+        let turn = self.serve_one(key, waiter, !waiter.keys.is_empty(), is_dead);
         if !done.add(turn, waiter) {
             return false;
         }
         let mut tried = Vec::new();
-        for key in keys_of(key, waiter) {
+        for key in waiter.awaited(key) {
             let is_next = |other: &&StoredWaiter, tried: &[StoredWait]| {
                 other.token == waiter.token && !tried.contains(&other.wait) && !is_dead(other.wait.process)
             };
-            while let Some(other) = self.queues.queue(&key).iter().find(|other| is_next(other, &tried)).cloned() {
+            loop {
+                let next = self.queues.queue(&key).find(|other| is_next(other, &tried)).cloned();
+                let Some(other) = next else { break };
                 tried.push(other.wait);
-                let turn = self.serve_one(&key, &other, true, now, is_dead);
+                let turn = self.serve_one(&key, &other, true, is_dead);
                 done.add(turn, &other);
             }
         }
@@ -201,15 +204,8 @@ impl Stage {
     }
 
     /// Hands locks over to a queued client if they are free or, where `joins`, held with its token.
-    fn serve_one(
-        &mut self,
-        key: &KeyName,
-        waiter: &StoredWaiter,
-        joins: bool,
-        now: Now,
-        is_dead: &impl Fn(u64) -> bool,
-    ) -> Turn {
-        let keys = keys_of(key, waiter);
+    fn serve_one(&mut self, key: &KeyName, waiter: &StoredWaiter, joins: bool, is_dead: &impl Fn(u64) -> bool) -> Turn {
+        let (keys, now) = (waiter.awaited(key), self.cx.now);
         let missing: Vec<KeyName> = keys.iter().filter(|key| !self.has_loaded(key)).cloned().collect();
         if !missing.is_empty() {
             return Turn::Missing(missing);
@@ -227,18 +223,18 @@ impl Stage {
             is_announced: waiter.is_announced,
             meta: waiter.meta.as_deref(),
         };
-        match self.is_available(&keys, &mut claim, (waiter, joins), now) {
+        match self.is_available(&keys, &mut claim, (waiter, joins)) {
             Ok(true) => {}
             Ok(false) => return Turn::Kept,
             Err(error) => {
                 self.refusals.push(StoredRefusal { wait: waiter.wait, error: error.wire_text() });
-                keys.iter().for_each(|key| self.take_out(key, waiter.wait));
+                keys.iter().for_each(|key| self.remove(key, |other| other.wait == waiter.wait));
                 return Turn::Used;
             }
         }
         for key in &keys {
-            self.take(key, &claim, waiter, now);
-            self.take_out(key, waiter.wait);
+            self.take(key, &claim, waiter);
+            self.remove(key, |other| other.wait == waiter.wait);
         }
         Turn::Used
     }
@@ -249,15 +245,12 @@ impl Stage {
         keys: &[KeyName],
         claim: &mut LockClaim<'_>,
         (waiter, joins): (&StoredWaiter, bool),
-        now: Now,
     ) -> Result<bool, Error> {
         let turn = ClaimTurn { client: self.cx.holders.id_of(&waiter.client), kept: None, was_queued: true };
-        let mut hold = self.store.exclusive();
         let mut is_available = true;
         for key in keys {
-            let mut view = hold.view(key.0, Cx::new(now, Origin::HOST));
-            let name = self.store.key(&key.1);
-            is_available &= match claim::availability(&mut view, name, claim, turn)? {
+            let found = self.in_store(key, |view, name| claim::availability(view, name, claim, turn));
+            is_available &= match found? {
                 Availability::Free => true,
                 Availability::Held => joins,
                 Availability::Taken => false,
@@ -267,59 +260,27 @@ impl Stage {
     }
 
     /// Gives a queued client a lock that it can have.
-    fn take(&mut self, key: &KeyName, claim: &LockClaim<'_>, waiter: &StoredWaiter, now: Now) {
-        let client = self.cx.holders.copied(&waiter.client);
+    fn take(&mut self, key: &KeyName, claim: &LockClaim<'_>, waiter: &StoredWaiter) {
+        let (client, now) = (self.cx.holders.copied(&waiter.client), self.cx.now);
         let taker = LockTaker { client, db: key.0, now, since_us: now.mono_us().cast_signed() };
-        let name: Key<'_> = self.store.key(&key.1);
-        let mut hold = self.store.exclusive();
-        let mut view = hold.view(key.0, Cx::new(now, Origin::HOST));
-        let is_held = claim::is_held(&mut view, name, claim);
-        let given = &mut self.given_fences;
-        let fence = claim::take(&mut view, name, claim, (&taker, is_held), &mut || {
-            *given += 1;
-            NewFence(*given).placeholder()
+        let mut given_fences = self.given_fences;
+        let mut new_fence = || {
+            given_fences += 1;
+            NewFence(given_fences).placeholder()
+        };
+        let (fence, is_held) = self.in_store(key, |view, name| {
+            let is_held = claim::is_held(view, name, claim);
+            (claim::take(view, name, claim, (&taker, is_held), &mut new_fence), is_held)
         });
-        drop(view);
-        drop(hold);
+        self.given_fences = given_fences;
         let ttl = claim.deadline.map(|deadline| (deadline.mono_ms(now), waiter.ttl_ms));
-        self.handed_over.push(HandedOver { key: key.clone(), token: waiter.token.clone(), fence, ttl });
-        self.queues.grant(key, &waiter.token, (waiter.wait, is_held));
-    }
-
-    fn take_out(&mut self, key: &KeyName, wait: StoredWait) {
-        self.queues.take(key, wait);
-        self.sync_queue(key);
-    }
-
-    /// Gives the store the present queue for a lock: calls on the stage see it.
-    pub(super) fn sync_queue(&self, key: &KeyName) {
-        let queue = self.cx.holders.read_queue(self.queues.queue(key), (&self.store, self.cx.now));
-        let name = self.store.key(&key.1);
-        let mut hold = self.store.exclusive();
-        hold.view(key.0, Cx::new(self.cx.now, Origin::Replay)).locks().set_queue(key.0, name, queue);
+        self.queues.grant(key, &waiter.token, waiter.wait, (Given { fence, ttl }, is_held));
     }
 
     /// Returns the TTL in milliseconds of a lock that was handed over, if its TTL still ends then, in monotonic
-    /// milliseconds: it counts from the time when the client is told.
+    /// milliseconds: it counts from the reply to the client.
     pub(super) fn handed_over_ttl(&self, key: &KeyName, token: &[u8], until_ms: u64) -> Option<u64> {
-        let of_lock = self.handed_over.iter().filter(|lock| lock.key == *key && lock.token == token);
-        let mut given = of_lock.filter_map(|lock| lock.ttl);
-        given.rfind(|(given_ms, _)| *given_ms == until_ms && until_ms != NEVER).map(|(_, ttl_ms)| ttl_ms)
-    }
-}
-
-/// Returns the keys of the locks that a client in the queue for this one asks for.
-fn keys_of((db, key): &KeyName, waiter: &StoredWaiter) -> Vec<KeyName> {
-    match &waiter.keys[..] {
-        [] => vec![(*db, key.clone())],
-        keys => keys.iter().map(|key| (*db, key.as_slice().into())).collect(),
-    }
-}
-
-/// Returns the record of the holder with a token.
-fn record_of<'l>(held: HeldLock<'l>, store: &Store, token: &[u8]) -> Option<&'l LockRecord> {
-    match held {
-        HeldLock::Exclusive(record) => (*record.token == *token).then_some(record),
-        HeldLock::Shared(holders) => Some(&holders.get(holders.find(store.hash(token), token)?)?.record),
+        let (given_ms, ttl_ms) = self.queues.granted(key, token).given?.ttl?;
+        (given_ms == until_ms).then_some(ttl_ms)
     }
 }

@@ -19,6 +19,16 @@ pub enum HeldLock<'a> {
     Shared(&'a Holders),
 }
 
+impl<'a> HeldLock<'a> {
+    /// Returns the record of the holder with a token and the token's hash.
+    pub(crate) fn record(self, hash: u64, token: &[u8]) -> Option<&'a LockRecord> {
+        match self {
+            HeldLock::Exclusive(record) => (*record.token == *token).then_some(record),
+            HeldLock::Shared(holders) => Some(&holders.get(holders.find(hash, token)?)?.record),
+        }
+    }
+}
+
 /// View of a lock, for reports.
 pub(crate) struct SeenLock<'a> {
     pub(crate) key: Key<'a>,

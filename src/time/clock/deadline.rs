@@ -33,7 +33,7 @@ impl Deadline {
 
     /// Returns the deadline of a key that stays until it is removed: clients see the deadline, but it never passes.
     pub(crate) fn kept(self) -> Self {
-        let ms = (self.0 >> 1).min(KEPT_MS);
+        let ms = self.shown_ms().max(0).cast_unsigned().min(KEPT_MS);
         Deadline((KEPT | ms) << 1 | self.0 & 1)
     }
 
@@ -133,5 +133,21 @@ mod tests {
         assert_eq!(deadline.wall_ms(clock.now()), at);
         clock.set_wall_ms(at);
         assert!(deadline.is_due(clock.now()));
+    }
+
+    #[test]
+    fn a_kept_deadline_is_shown_as_it_was_and_never_passes() {
+        let clock = Clock::manual();
+        for deadline in [Deadline::after(clock.now(), 1000), Deadline::at_wall_ms(clock.now().wall_ms() + 1000)] {
+            let (kept, now) = (deadline.kept(), clock.now());
+            assert_eq!((kept.kept(), kept.remaining_ms(now)), (kept, 1000));
+            assert_eq!(
+                (kept.shown_mono_ms(now), deadline.shown_mono_ms(now)),
+                (deadline.mono_ms(now), deadline.mono_ms(now))
+            );
+        }
+        let kept = Deadline::after(clock.now(), 1000).kept();
+        clock.advance(Duration::from_millis(5000));
+        assert!(!kept.is_due(clock.now()) && kept.remaining_ms(clock.now()) == -4000);
     }
 }

@@ -128,4 +128,15 @@ fn a_transaction_that_panics_changes_nothing_and_others_are_served() {
     ]);
     other.expect(&[("MGET a b c", "*3 $-1 $1 1 $1 1"), ("SET a 2", "+OK"), ("GET a", "$1 2")]);
     assert_eq!(other.info("caught_panics"), "1");
+    // A call that waits at the same time goes on.
+    for round in 0..20 {
+        client.expect(&[("MULTI", "+OK"), ("SET a 3", "+QUEUED"), ("DEBUG INJECT-PANIC handler", "+QUEUED")]);
+        client.send(b"EXEC\r\n");
+        let mut same_time: Vec<_> = (0..8).map(|_| fleet.servers[0].client()).collect();
+        for (at, client) in same_time.iter_mut().enumerate() {
+            client.send(format!("SET k{at} {round}\r\n").as_bytes());
+        }
+        same_time.iter_mut().for_each(|client| assert_eq!(client.reply(), "+OK"));
+        assert_eq!(client.reply(), "-UNCERTAIN the engine has not confirmed the outcome");
+    }
 }

@@ -109,6 +109,24 @@ fn more_permits_than_one_transaction_gives_are_given_by_several() {
 }
 
 #[test]
+fn a_lock_that_is_released_beside_many_that_are_taken_goes_to_the_first_in_the_queue_at_once() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    one.int("LOCK.ACQUIRE k t PX 100000");
+    let mut waiter = queued(&fleet.servers[1], "LOCK.ACQUIRE k next PX 100000 BLOCK 0");
+    wait_until(|| in_queue(&mut one, "k") == 1);
+    one.expect(&[("MULTI", "+OK")]);
+    for at in 0..60 {
+        one.expect(&[(&format!("LOCK.ACQUIRE other{at} t PX 100000"), "+QUEUED")]);
+    }
+    one.expect(&[("LOCK.RELEASE k t", "+QUEUED")]);
+    let done = one.call("EXEC");
+    assert!(done.starts_with("*61 :") && done.ends_with(" :1"), "{done}");
+    other.expect(&[("SETNX k poller", ":0"), ("GET k", "$4 next")]);
+    acquired(&mut waiter);
+}
+
+#[test]
 fn each_holder_has_a_ttl_of_its_own_which_ends_its_hold_alone() {
     let Some(fleet) = Fleet::start(2) else { return };
     let [mut one, mut other] = fleet.two_clients();
@@ -122,6 +140,16 @@ fn each_holder_has_a_ttl_of_its_own_which_ends_its_hold_alone() {
     one.expect(&[("PEXPIRE k 30", ":1")]);
     assert!(acquired(&mut writer) > fence);
     other.expect(&[("GET k", "$1 w")]);
+    // The TTL of the holder that lasts longest is the key's, whatever becomes of the value.
+    one.expect(&[
+        ("MULTI", "+OK"),
+        ("LOCK.ACQUIRE s r1 SHARED PX 100000", "+QUEUED"),
+        ("LOCK.RELEASE s none", "+QUEUED"),
+    ]);
+    one.call("EXEC");
+    one.expect(&[("MULTI", "+OK"), ("LOCK.ACQUIRE s r2 SHARED PX 200000", "+QUEUED"), ("SET s v KEEPTTL", "+QUEUED")]);
+    one.call("EXEC");
+    assert!((100_001..=200_000).contains(&one.int("PTTL s")) && (100_001..=200_000).contains(&other.int("PTTL s")));
 }
 
 #[test]
@@ -221,6 +249,23 @@ fn locks_of_a_session_are_taken_over_at_another_server_while_its_grace_lasts() {
     let fences = take(&mut holder);
     other.int("LOCK.ACQUIRE shared u SHARED SESSION");
     drop(holder);
+    // The user has to be the same, and may take over only what it may write.
+    let mut another = fleet.servers[1].client();
+    another.expect(&[
+        ("ACL SETUSER another on nopass ~* +@all", "+OK"),
+        ("AUTH another x", "+OK"),
+        ("LOCK.RESUME t", "*0"),
+    ]);
+    let mut narrow = fleet.servers[1].client();
+    narrow.expect(&[
+        ("MULTI", "+OK"),
+        ("LOCK.RESUME t", "+QUEUED"),
+        ("SET x 1", "+QUEUED"),
+        ("EXEC", "-EXECABORT Transaction discarded because of: 'lock.resume' needs keys that are not declared, which engine etcd does not have here"),
+        ("ACL SETUSER default resetkeys %R~alone %R~shared ~permit", "+OK"),
+        ("LOCK.RESUME t", "*1 $6 permit"),
+        ("ACL SETUSER default allkeys", "+OK"),
+    ]);
     // After the end of a connection, and after that of its server.
     for end in 0..2 {
         let mut heir = fleet.servers[2 - end].client();
