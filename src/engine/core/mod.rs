@@ -49,8 +49,9 @@ use crate::time::clock::{Clock, Now};
 /// Pause before another attempt at failed work, in milliseconds.
 const RETRY_MS: u64 = 100;
 
-/// Largest number of transactions in flight whose answers may come at any time.
-const FLIGHTS_MAX: usize = 4;
+/// Number of transactions in flight from which on quick calls wait for each other: with one more, each has fewer calls,
+/// and costs the cluster as much.
+const FLIGHTS_MAX: usize = 2;
 
 /// Time for which calls are executed before new inputs are handled, in microseconds.
 const TURN_US: u64 = 10_000;

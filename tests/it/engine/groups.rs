@@ -9,7 +9,7 @@ use crate::engine::proxy::{Passage, Proxy, Way};
 use crate::harness::{Client, encode, wait_until};
 
 /// Number of transactions that are in flight before calls wait for each other, at most.
-const IN_FLIGHT: usize = 4;
+const IN_FLIGHT: usize = 2;
 
 fn count(client: &mut Client, name: &str) -> usize {
     engine_info(client, name).parse().expect("a number")
