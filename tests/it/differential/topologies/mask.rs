@@ -118,7 +118,8 @@ fn items(reply: &[u8]) -> Vec<String> {
     items
 }
 
-/// Replaces ids and ports of nodes by their names.
+/// Replaces ids and ports of nodes by their names: behind an `@` there are ports of the bus only, which may have the
+/// number of another node's other port.
 pub(super) fn named(line: &str, nodes: &[Node]) -> String {
     let mut line = line.to_owned();
     for Node { name, id, addr, bus, relays, .. } in nodes {
@@ -129,7 +130,7 @@ pub(super) fn named(line: &str, nodes: &[Node]) -> String {
         let relays = relays.map(|[data, bus]| [(Some(data), "port"), (Some(bus), "bus")]).unwrap_or_default();
         for (number, kind) in relays.into_iter().chain([port, bus]) {
             if let Some(number) = number {
-                line = with_number(&line, number, &format!("<{kind}-{name}>"));
+                line = with_number(&line, number, kind == "bus", &format!("<{kind}-{name}>"));
             }
         }
     }
@@ -146,8 +147,8 @@ fn without_ids(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Replaces a number by a name, wherever it is not a part of a longer one.
-fn with_number(line: &str, number: u16, name: &str) -> String {
+/// Replaces a number by a name, wherever it is behind an `@` or is not, and not a part of a longer one.
+fn with_number(line: &str, number: u16, is_behind_at: bool, name: &str) -> String {
     let number = number.to_string();
     let (mut shown, mut rest) = (String::new(), line);
     while let Some(at) = rest.find(&number) {
@@ -155,7 +156,8 @@ fn with_number(line: &str, number: u16, name: &str) -> String {
         let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
         let is_part = is_digit(rest.as_bytes()[..at].last()) || is_digit(rest.as_bytes().get(end));
         shown.push_str(&rest[..at]);
-        shown.push_str(if is_part { &number } else { name });
+        let is_meant = !is_part && shown.ends_with('@') == is_behind_at;
+        shown.push_str(if is_meant { name } else { &number });
         rest = &rest[end..];
     }
     shown + rest
@@ -221,7 +223,7 @@ fn what_depends_on_the_run_is_masked() {
         relays: None,
         is_up: true,
     };
-    let nodes = [node("p0", &"a0".repeat(20), 4000, 5000), node("r0", &"b0".repeat(20), 40001, 0)];
+    let nodes = [node("p0", &"a0".repeat(20), 4000, 5000), node("r0", &"b0".repeat(20), 40001, 4000)];
     let id = "a0".repeat(20);
     let line = format!("{id} 127.0.0.1:4000@5000 myself,master - 0 1796091632557 2 connected 0-5460\n");
     for (reply, request, is_unordered, expected) in [
@@ -229,6 +231,7 @@ fn what_depends_on_the_run_is_masked() {
         (":4000\r\n", "x", false, ":<port-p0>"),
         (":40001\r\n", "x", false, ":<port-r0>"),
         (":40002\r\n", "x", false, ":40002"),
+        ("+a:40001@4000\r\n", "x", false, "+a:<port-r0>@<bus-r0>"),
         (
             &format!("${}\r\n{line}\r\n", line.len()),
             "CLUSTER NODES",
