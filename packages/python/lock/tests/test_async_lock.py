@@ -246,38 +246,42 @@ async def test_tasks_that_share_a_lock_object_exclude_each_other(server, client)
 
 
 @with_client
-async def test_tasks_that_share_a_lock_object_with_an_owner_exclude_each_other(server, client):
-    lock, inside = AsyncLock(client, "lock", owner="worker"), []
+async def test_tasks_that_name_the_same_owner_hold_a_lock_together_and_its_last_release_frees_it(server, client):
+    lock, together = AsyncLock(client, "lock", owner="worker"), asyncio.Barrier(4)
 
-    async def work(number):
+    async def work():
         for _ in range(10):
             async with lock:
-                inside.append(number)
-                async with lock:  # the same task is let in again
-                    await client.ping()
-                assert inside == [number]
-                inside.remove(number)
-                assert not await lock.release()  # the end of the inner statement was that of both
+                async with AsyncLock(client, "lock", owner="worker") as inner:
+                    await together.wait()
+                    assert inner.fence == lock.fence
+                assert server.client.get("lock") == "worker"
+                await together.wait()
 
-    await asyncio.gather(*(work(number) for number in range(4)))
+    await asyncio.gather(*(work() for _ in range(4)))
     assert server.client.get("lock") is None
 
 
 @with_client
 async def test_a_task_that_waits_for_another_of_its_owner_gives_up_in_time_or_when_it_is_cancelled(server, client):
-    lock, hasty = AsyncLock(client, "lock", owner="worker"), AsyncLock(client, "other", owner="worker", wait=0.01)
-    first, other = await lock.acquire(), await hasty.acquire()
-    assert await asyncio.create_task(hasty.acquire()) is None
-    waiting = asyncio.create_task(lock.acquire())
+    server.client.set("lock", "other")
+    lock, hasty = AsyncLock(client, "lock", owner="worker"), AsyncLock(client, "lock", owner="worker", wait=0.01)
+    first = asyncio.create_task(lock.acquire())
+    await asyncio.to_thread(wait, lambda: server.waiting("lock") == 1)
+    assert await hasty.acquire() is None
+    second = asyncio.create_task(lock.acquire())
     await asyncio.sleep(0)
-    waiting.cancel()
+    second.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await waiting
-    assert await first.release() and await other.release()
-    assert await (await asyncio.create_task(lock.acquire())).release()
+        await second
+    server.client.delete("lock")
+    held = await first
+    assert (await hasty.acquire()).fence == held.fence
+    assert await held.release() and await hasty.release()
+    assert server.client.get("lock") is None
 
 
-def test_the_next_task_of_an_owner_has_its_turn_when_a_release_has_ended_also_one_that_was_cancelled(server, moving):
+def test_an_owner_acquires_again_when_its_release_has_ended_also_one_that_was_cancelled(server, moving):
     async def run():
         async with asyncio.timeout(PATIENCE_S), moving.client(redis.asyncio, asks=False) as client:
             await client.ping()

@@ -16,9 +16,10 @@ import redis
 import redis.asyncio
 from conftest import PATIENCE_S, wait
 
-from keylatch_lock import AsyncLock, Deadlock, Lock, LockError, LockLost
+from keylatch_lock import AsyncLock, Deadlock, Lock, LockError, LockLost, NotAcquired
 
 LIST = pathlib.Path(__file__).parents[3] / "lock-conformance.json"
+RENEWALS = (("every", "ms"), ("for", "for_ms"))
 SCENARIOS = json.loads(LIST.read_text())["scenarios"]
 
 
@@ -119,6 +120,7 @@ class Run:
     def __init__(self, server, calls, moving=None):
         self.server, self.calls, self.moving = server, calls, moving
         self.locks, self.objects, self.told, self.waiting, self.killed = {}, {}, [], {}, set()
+        self.steps = {}  # the acquisitions, by their names
 
     def step(self, step):
         verb = next(iter(step))
@@ -126,6 +128,7 @@ class Run:
 
     def acquire(self, names, step):
         before = self.in_line()
+        self.steps[step["as"]] = step
         self.waiting[step["as"]] = self.calls.start(lambda: self.lock(names, step).acquire(), step.get("by"))
         if step.get("expect") == "waits":
             wait(lambda: self.in_line() > before)
@@ -145,6 +148,7 @@ class Run:
             names,
             ttl=step.get("ttl_ms", 60_000) / 1000,
             wait=None if wait_ms is None else wait_ms / 1000,
+            **{f"renew_{of}": step[f"renew_{ms}"] / 1000 for of, ms in RENEWALS if f"renew_{ms}" in step},
             on_lost=self.calls.on_lost(self.told, lambda: self.lock(then["acquire"], then), done),
             **options,
         )
@@ -165,13 +169,29 @@ class Run:
     def outcome(self, name, future):
         try:
             held = future.result(PATIENCE_S)
-            if held is not None:
-                self.locks[name] = held
-            return ("not acquired" if held is None else "held"), ""
+            if held is None:
+                return "not acquired", str(self.refusal(name))
+            self.locks[name] = held
+            return "held", ""
         except Deadlock as deadlock:
             return "deadlock", str(deadlock)
         except (LockError, redis.RedisError, ValueError) as error:
             return "error", str(error)
+
+    def refusal(self, name):
+        """Returns the error of an acquisition that was refused, which is refused again."""
+        lock = self.lock(self.steps[name]["acquire"], {**self.steps[name], "wait_ms": 0})
+        with pytest.raises(NotAcquired) as refused:
+            self.calls.start(lock.__enter__ if isinstance(lock, Lock) else lock.__aenter__).result(PATIENCE_S)
+        return refused.value
+
+    def refused(self, name, step):
+        told = self.refusal(name)
+        assert (told.key, told.holder.meta) == (step["name"], step["meta"])
+        assert (told.age * 1000, told.ttl * 1000) == (step["age_ms"], step["ttl_ms"])
+
+    def key(self, name, step):
+        wait(lambda: self.server.client.pttl(name) == step["pttl"])
 
     def release(self, name, step):
         assert self.calls.start(self.locks[name].release).result(PATIENCE_S) is step["expect"]
@@ -189,7 +209,9 @@ class Run:
 
     def fence(self, which, step):
         fence = self.fence_of(which)
-        if "above" in step:
+        if "is" in step:
+            assert fence is step["is"]
+        elif "above" in step:
             assert fence > self.fence_of(step["above"])
         else:
             assert fence == self.fence_of(step["same_as"])

@@ -12,7 +12,8 @@ import pytest
 import redis
 from conftest import PATIENCE_S, wait
 
-from keylatch_lock import Deadlock, Held, Lock, LockLost, NotAcquired
+from keylatch_lock import Deadlock, Lock, LockLost, NotAcquired
+from keylatch_lock._sync import Hold
 
 PROCESSES, SECTIONS = 4, 25
 
@@ -183,13 +184,13 @@ def test_a_lock_outlives_its_connection_and_is_told_of_its_loss_over_the_next(se
 
 
 def test_a_lock_that_goes_while_its_connection_is_made_again_is_not_taken_again(server, monkeypatch):
-    notify = Held._notify
+    notify = Hold._notify
 
     def late(held):
         server.client.delete("lock")  # behind the renewal
         return notify(held)
 
-    monkeypatch.setattr(Held, "_notify", late)
+    monkeypatch.setattr(Hold, "_notify", late)
     held = Lock(server.client, "lock", owner="me").acquire()  # not resumed, as its owner may have others
     server.kill_holder("lock")
     assert wait(lambda: held.lost) == "expired"
@@ -283,42 +284,48 @@ def test_threads_that_share_a_lock_object_exclude_each_other(server):
     assert fences == sorted(set(fences)) and len(fences) == 40 and server.client.get("lock") is None
 
 
-def test_threads_that_share_a_lock_object_with_an_owner_exclude_each_other(server):
+def test_threads_that_name_the_same_owner_hold_a_lock_together_and_its_last_release_frees_it(server):
     for terms in {}, {"shared": True}, {"permits": 1, "of": 3}:
-        lock, inside = Lock(server.client, "lock", ttl=PATIENCE_S, owner="worker", **terms), []
+        lock = Lock(server.client, "lock", ttl=PATIENCE_S, owner="worker", **terms)
+        at_once = threading.Barrier(4)
 
         def work(number):
             for _ in range(10):
-                with lock:
-                    inside.append(number)
-                    with lock if not terms else contextlib.nullcontext():  # the same thread is let in again
-                        server.client.ping()
-                    assert inside == [number]
-                    inside.remove(number)
-                    if not terms:
-                        assert not lock.release()  # the end of the inner statement was that of both
+                with lock as held:
+                    with Lock(server.client, "lock", ttl=PATIENCE_S, owner="worker", **terms) as inner:
+                        at_once.wait(PATIENCE_S)
+                        assert inner.fence == held.fence
+                    assert server.client.execute_command("LOCK.FENCE", "lock", "worker") == held.fence
+                    at_once.wait(PATIENCE_S)
 
         together(4, work)
         assert server.client.get("lock") is None
 
 
 def test_a_thread_that_waits_for_another_of_its_owner_waits_no_longer_than_it_is_to(server):
-    lock = Lock(server.client, "lock", ttl=PATIENCE_S, wait=0.01, owner="worker")
+    server.client.set("lock", "other")
+    patient, hasty = (Lock(server.client, "lock", ttl=PATIENCE_S, owner="worker", wait=time_s) for time_s in (None, 0.01))
 
     def refused(number):
-        assert not lock.acquire()
-        with pytest.raises(NotAcquired), lock:
+        assert not hasty.acquire()
+        with pytest.raises(NotAcquired), hasty:
             pass
 
-    with lock as held:
+    with concurrent.futures.ThreadPoolExecutor(1) as other:
+        first = other.submit(patient.acquire)
+        wait(lambda: server.waiting("lock") == 1)
         together(2, refused)
-        held.check()
-    together(1, lambda number: lock.acquire().release())
+        server.client.delete("lock")
+        held = first.result(PATIENCE_S)
+    with hasty as again:
+        assert again.fence == held.fence and held.release()
+        again.check()
+    assert server.client.get("lock") is None
 
 
 def test_a_thread_that_waits_for_another_of_its_owner_and_is_interrupted_lets_the_next_one_in(server):
-    lock = Lock(server.client, "lock", ttl=PATIENCE_S, owner="worker")
-    begun, has_come = threading.Event(), threading.Event()
+    server.client.set("lock", "other")
+    lock, has_come = Lock(server.client, "lock", ttl=PATIENCE_S, owner="worker"), threading.Event()
 
     def interrupt(*_):
         if not has_come.is_set():
@@ -326,44 +333,23 @@ def test_a_thread_that_waits_for_another_of_its_owner_and_is_interrupted_lets_th
             raise KeyboardInterrupt
 
     def interrupted():
-        begun.wait(PATIENCE_S)
         while not has_come.wait(0.1):  # a signal just before the wait is noticed only after it
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
-    class Begun(threading.Event):
-        def wait(self, timeout=None):
-            begun.set()
-            return super().wait(timeout)
-
-    held = queue.Queue()
-    holder = threading.Thread(target=lambda: held.put(lock.acquire()), daemon=True)
-    holder.start()
-    first = held.get(timeout=PATIENCE_S)
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        threading.Thread(target=interrupted, daemon=True).start()
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(threading, "Event", Begun)
-            lock.acquire()
-    finally:
-        has_come.set()
-        signal.signal(signal.SIGINT, before)
-    assert first.release() and lock.acquire().release()
-
-
-def test_a_thread_that_is_interrupted_as_its_turn_has_come_lets_the_next_one_in(server, monkeypatch):
-    lock, times = Lock(server.client, "lock", owner="worker", wait=10), iter([0.0])
-
-    def interrupted():
-        for time_s in times:
-            return time_s
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("keylatch_lock._sync.now", interrupted)
-        lock.acquire()
     with concurrent.futures.ThreadPoolExecutor(1) as other:
-        assert other.submit(lambda: lock.acquire().release()).result(PATIENCE_S)
+        first = other.submit(lock.acquire)
+        wait(lambda: server.waiting("lock") == 1)
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            threading.Thread(target=interrupted, daemon=True).start()
+            with pytest.raises(KeyboardInterrupt):
+                lock.acquire()
+        finally:
+            has_come.set()
+            signal.signal(signal.SIGINT, before)
+        server.client.delete("lock")
+        assert first.result(PATIENCE_S).release()
+    assert lock.acquire().release()
 
 
 def test_a_thread_that_was_refused_releases_nothing_of_another_one_with_the_same_object(server):

@@ -7,7 +7,18 @@
 
 from ._asyncio import AsyncHeld, AsyncLock
 from ._sync import Held, Lock
-from ._terms import Deadlock, LockError, LockLost, NotAcquired, Unsupported
+from ._terms import Deadlock, Holder, LockError, LockLost, NotAcquired, Unsupported
 
-__all__ = ["AsyncHeld", "AsyncLock", "Deadlock", "Held", "Lock", "LockError", "LockLost", "NotAcquired", "Unsupported"]
+__all__ = [
+    "AsyncHeld",
+    "AsyncLock",
+    "Deadlock",
+    "Held",
+    "Holder",
+    "Lock",
+    "LockError",
+    "LockLost",
+    "NotAcquired",
+    "Unsupported",
+]
 __version__ = "0.2.0"

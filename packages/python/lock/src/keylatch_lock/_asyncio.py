@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import random
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any
@@ -13,7 +14,21 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 
 from ._callers import act_for
-from ._terms import RELEASES, UNREACHABLE, Acquisition, LockLost, NotAcquired, Terms, is_push, listed, now
+from ._owners import Shares
+from ._terms import (
+    POLL_S,
+    RELEASES,
+    UNREACHABLE,
+    Acquisition,
+    NotAcquired,
+    Terms,
+    is_push,
+    listed,
+    now,
+)
+from ._terms import Hold as AnyHold
+
+OWNED: Shares[asyncio.Lock] = Shares(asyncio.Lock)
 
 
 class AsyncLock(Terms["redis.asyncio.Redis", "AsyncHeld"]):
@@ -40,10 +55,45 @@ class AsyncLock(Terms["redis.asyncio.Redis", "AsyncHeld"]):
 
         A task that holds the lock waits for itself like for any other, but not without a limit: that is a Deadlock.
         """
+        try:
+            return await self._obtain(tells=False)
+        except NotAcquired:
+            return None
+
+    async def _obtain(self, tells: bool) -> AsyncHeld:
+        """Returns the acquisition, or raises NotAcquired, which tells who holds the lock if that is asked for."""
         for lost in self._own_lost():
             await lost.release()
-        held = AsyncHeld(self)
-        return held if await held._acquire_in_turn() else None
+        began = now()
+        if self.owner is None:
+            return (await self._begin(began, tells))[1]
+        with OWNED.use(self) as share:
+            if self.wait is None or share.turn.locked():
+                try:
+                    async with asyncio.timeout(self.wait):
+                        await share.turn.acquire()
+                except asyncio.TimeoutError:
+                    raise NotAcquired(self.key) from None
+            else:
+                await share.turn.acquire()  # at once, which a timeout of 0 would not let it
+            try:
+                former: AsyncHold | None = share.hold
+                if former is not None:
+                    held = former.join(self)
+                    if held is not None:
+                        return held
+                    await former.end_release()
+                share.hold, held = await self._begin(began, tells)
+                return held
+            finally:
+                share.turn.release()
+
+    async def _begin(self, began: float, tells: bool) -> tuple[AsyncHold, AsyncHeld]:
+        hold = AsyncHold(self, None if self.wait is None else max(0.0, self.wait - (now() - began)))
+        await hold.acquire(tells)
+        held = hold.add(self)
+        hold.start()
+        return hold, held
 
     async def release(self) -> bool:
         """Releases what this task has acquired last; returns whether it was still held.
@@ -55,9 +105,7 @@ class AsyncLock(Terms["redis.asyncio.Redis", "AsyncHeld"]):
         return await held.release() if held is not None else False
 
     async def __aenter__(self) -> AsyncHeld:
-        held = await self.acquire()
-        if held is None:
-            raise NotAcquired(self.key)
+        held = await self._obtain(tells=True)
         self._callers.enter()
         return held
 
@@ -66,66 +114,77 @@ class AsyncLock(Terms["redis.asyncio.Redis", "AsyncHeld"]):
     ) -> None:
         lost = [held for held in self._callers.leave() if not await held.release()]
         if lost and error is None:
-            raise LockLost(lost[0].lost or "expired")
+            raise lost[0]._hold.loss("expired")
 
 
-class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
+class AsyncHeld(Acquisition):
     """One acquisition of an `AsyncLock`. Any task may look at it, and release it."""
 
-    async def release(self) -> bool:
-        """Releases the lock; returns whether it was still held. Of several, one of them lost, the rest are released.
+    _hold: AsyncHold
 
-        A task that is cancelled meanwhile releases it as well.
+    async def release(self) -> bool:
+        """Releases the lock, of several acquisitions of one owner with the last; returns whether it was still held.
+
+        Of several locks, one of them lost, the rest are released. A task that is cancelled meanwhile releases it as well.
         """
         if not self._begins_release():
             return False
+        if not self._hold.leave(self):
+            return self._hold.is_held()
+        return await asyncio.shield(self._hold.release())
+
+
+class AsyncHold(AnyHold["redis.asyncio.Redis"]):
+    """What the server holds for an acquisition, or for those of one owner that share it."""
+
+    _releasing: asyncio.Future[bool] | None = None
+
+    def add(self, lock: AsyncLock) -> AsyncHeld:
+        """Adds an acquisition by this task."""
+        held = AsyncHeld(self, lock)
+        self._acquisitions.append(held)
+        held._caller = lock._callers.add(held)
+        return held
+
+    def join(self, lock: AsyncLock) -> AsyncHeld | None:
+        """Adds an acquisition by this task; None if the lock is lost or released."""
+        return self.add(lock) if self._joins() else None
+
+    def leave(self, held: AsyncHeld) -> bool:
+        """Ends an acquisition; returns whether it was the last one."""
+        self._acquisitions.remove(held)
+        return not self._acquisitions
+
+    def is_over(self) -> bool:
+        """Returns whether nothing is sent for the lock any more."""
+        return self._releasing is not None and self._releasing.done()
+
+    async def end_release(self) -> None:
+        """Waits for a release that has begun: it would take along what is acquired with the same token."""
+        if self._releasing is not None:
+            await asyncio.wait([self._releasing])
+
+    def release(self) -> asyncio.Future[bool]:
+        """Begins to release the lock; returns whether it was still held."""
         if self.lost is None:
             self._keeper.cancel()
-        releasing = asyncio.ensure_future(self._give_back_and_close())
-        releasing.add_done_callback(self._end_release)  # not before: until then it may release what another turn gets
-        return await asyncio.shield(releasing)
+        self._releasing = asyncio.ensure_future(self._give_back_and_close())
+        return self._releasing
 
     async def _give_back_and_close(self) -> bool:
         try:
             return await self._give_back()
         finally:
+            self._is_released = True
             await self._connection.disconnect(nowait=True)
             await self._close_stuck()
-
-    def _end_release(self, releasing: asyncio.Future[bool]) -> None:
-        self._is_released = True
-        self._end_turn()
-
-    async def _acquire_in_turn(self) -> bool:
-        began, is_turn, is_held = now(), asyncio.Event(), False
-        loop = asyncio.get_running_loop()
-
-        def wake() -> None:
-            loop.call_soon_threadsafe(is_turn.set)
-
-        if not self._take_turn(wake):
-            try:
-                async with asyncio.timeout(self.wait):
-                    self._has_turn = await is_turn.wait()
-            except asyncio.TimeoutError:
-                return False
-            finally:
-                if not self._has_turn:
-                    self.lock._callers.leave_line(wake)
-        if self.wait is not None:
-            self.wait = max(0.0, self.wait - (now() - began))
-        try:
-            is_held = await self._acquire_lock()
-            return is_held
-        finally:
-            if not is_held:
-                self._end_turn()
 
     def _new_connection(self) -> Any:
         pool = self.client.connection_pool
         return pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
 
-    async def _acquire_lock(self) -> bool:
+    async def acquire(self, tells: bool) -> None:
+        """Queues for the lock, or raises NotAcquired, which tells who holds the lock if that is asked for."""
         self._connection: Any = self._new_connection()
         await self._connect(now() + self.ttl)
         began = now()
@@ -142,14 +201,34 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
             await self._leave()
             raise
         if not granted:
-            await self._connection.disconnect()
-            return False
-        caller = self.lock._callers.add(self)
-        self._keeper = asyncio.create_task(self._keep(caller), name="lock")
-        return True
+            try:
+                raise await self._refused() if tells else NotAcquired(self.key)
+            finally:
+                await self._connection.disconnect()
+        self._since = now()
+        self._plan(self._valid_until - self.ttl)
+
+    def start(self) -> None:
+        """Starts the task that renews the lock."""
+        self._keeper = asyncio.create_task(self._keep(), name="lock")
+
+    async def _refused(self) -> NotAcquired:
+        """Asks who holds the lock."""
+        try:
+            async with until(now() + self._patience()):
+                if self._is_plain:
+                    ttl = await self._call("PTTL", self.keys[0])
+                    return NotAcquired(self.key, ttl=ttl / 1000 if ttl > 0 else None)
+                for key in self.keys:
+                    told = self._not_acquired(key, await self._call("LOCK.INFO", key))
+                    if told is not None:
+                        return told
+        except (*UNREACHABLE, redis.ResponseError):
+            pass
+        return NotAcquired(self.key)
 
     async def _give_back(self) -> bool:
-        if self.lost is not None and len(self.keys) == 1:
+        if not self._gives_back():
             return False
         limit = self._release_limit()
         for attempt in range(1, RELEASES + 1):
@@ -176,7 +255,7 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
             async with until(limit):
                 connection = await pool.get_connection() if is_first else self._new_connection()
                 await connection.connect()
-                was_held = self._is_believed()
+                was_held = self.is_held()
                 for words in self._release():
                     await connection.send_command(*words)
                 return [await connection.read_response(timeout=max(0.001, limit - now())) for _ in self.keys]
@@ -202,6 +281,11 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
                 reached = now()
                 async with until(self._answer_limit(waited)):
                     return await self._call(*self._acquire(waited))
+            except redis.ResponseError as error:
+                if not self._can_be_plain(error):
+                    raise
+                self._is_plain = True
+                return await self._poll(began)
             except UNREACHABLE:
                 await self._connection.disconnect(nowait=True)
                 breaks += 1
@@ -210,6 +294,20 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
                     raise
                 await asyncio.sleep(pause)
                 waited = now() - began
+
+    async def _poll(self, began: float) -> Any:
+        """Sets the key as soon as it is free, on a server without LOCK commands."""
+        while True:
+            async with until(now() + self._patience()):
+                # A request whose reply was lost may have set it.
+                if await self._call(*self._set()) or await self._call(*self._renew(True)[0]):
+                    return True
+            left = POLL_S + random.random() * 2 * POLL_S
+            if self.wait is not None:
+                left = min(left, self.wait - (now() - began))
+            if left <= 0:
+                return None
+            await asyncio.sleep(left)
 
     async def _leave(self) -> None:
         """Leaves the queue. A lock that was granted meanwhile is released by the commands sent behind the wait."""
@@ -230,7 +328,7 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
     async def _read(self, timeout: float | None) -> Any:
         return await self._connection.read_response(timeout=timeout, disconnect_on_error=False, push_request=True)
 
-    async def _keep(self, caller: Any) -> None:
+    async def _keep(self) -> None:
         """Renews the lock and listens for its loss. The connection has to outlast the release, which cancels this."""
         while self.lost is None:
             try:
@@ -245,9 +343,13 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
             await self._quit()
         await self._connection.disconnect(nowait=True)
         await self._close_stuck()
-        if self.lock.on_lost is not None:
-            act_for(caller)
-            told = self.lock.on_lost(self)  # at last, since it may wait for the lock
+        await asyncio.gather(*(self._tell(held) for held in self._acquisitions))
+
+    async def _tell(self, held: AsyncHeld) -> None:
+        """Calls back, on behalf of the task that has acquired the lock. It may wait for a lock."""
+        if held.lock.on_lost is not None:
+            act_for(held._caller)
+            told = held.lock.on_lost(held)
             if inspect.isawaitable(told):
                 await told
 
@@ -262,7 +364,7 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
     async def _confirm(self, began: float) -> None:
         """Renews a lock that may have been granted a while ago: its time counts from before a command was sent."""
         self._held(began)
-        if now() < self._renew_at:
+        if now() < began + self._patience():
             return
         self._held(now())
         try:
@@ -313,7 +415,9 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
         if not self._connection.is_connected:
             await self._connection.connect()
         since = now()
-        is_known = self._notified
+        if since >= self._valid_until:
+            return self._lose("expired")
+        is_known, extends = self._notified or self._is_plain, self._extends(since)
         if not is_known and (words := self._resume()):  # on a new connection, which the server has to know of
             try:
                 is_known = self._has_moved = self._is_resumed(await self._call(*words))
@@ -321,24 +425,21 @@ class AsyncHeld(Acquisition["redis.asyncio.Redis"]):
                 is_known = self._is_not_resumed(error)
         if self.lost is not None:
             return
-        fences = [await self._call(*words) for words in self._renew()]
+        fences = [await self._call(*words) for words in self._renew(extends)]
         if self._is_held(fences) and not is_known:
             fences = listed(await self._call(*self._notify()))
             for words in self._gone(fences):
                 await self._call(*words)  # it went in between, and this is another
         if self._is_held(fences):
-            self._held(since)
+            self._held(since) if extends else self._plan(since)
             self._notified = True
             await self._close_stuck()
         else:
             self._lose(self._absent(is_known))
 
     def _lose(self, reason: str) -> None:
-        if self.lost is not None or self._is_released:
-            return
-        self.lost = reason
-        if len(self.keys) == 1:
-            self._end_turn()  # its release sends nothing that might release the lock of another turn
+        if self.lost is None and not self._is_released and self._releasing is None:
+            self._records_loss(reason)
 
 
 @contextlib.asynccontextmanager

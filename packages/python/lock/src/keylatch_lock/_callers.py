@@ -1,11 +1,10 @@
-"""The threads or tasks that share a lock object, their acquisitions, and their turns."""
+"""The threads or tasks that share a lock object, and their acquisitions."""
 
 from __future__ import annotations
 
 import os
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
@@ -39,8 +38,6 @@ class Callers(Generic[Held]):
 
     def _forget(self) -> None:
         self._process, self._mutex = os.getpid(), threading.Lock()
-        self._turns, self._has_turn = 0, reference(None)
-        self._in_line: deque[tuple[Callable[[], Any], Callable[[], object]]] = deque()
         self._open: list[tuple[Any, Held]] = []  # in the order in which they were acquired
         self._latest: weakref.WeakKeyDictionary[Any, Held] = weakref.WeakKeyDictionary()
         self._depths: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()  # of `with` statements
@@ -105,39 +102,6 @@ class Callers(Generic[Held]):
         """Returns whether the parent of this process had acquisitions, and this one has made none."""
         self._caller()
         return self._are_forked and self._last is None
-
-    def take_turn(self, wake: Callable[[], object]) -> bool:
-        """Returns whether it is the caller's turn, as it is while it has one already; otherwise it waits in line.
-
-        `wake` is called when it has come, possibly by another thread. Each turn has to be ended.
-        """
-        caller = self._caller()
-        with self._mutex:
-            if self._turns == 0 or caller is not None and self._has_turn() is caller:
-                self._turns, self._has_turn = self._turns + 1, reference(caller)
-                return True
-            self._in_line.append((reference(caller), wake))
-            return False
-
-    def end_turn(self) -> None:
-        """Ends a turn; after the last one of its thread or task it is the turn of the first in line."""
-        self._caller()
-        with self._mutex:
-            self._turns -= 1
-            if self._turns > 0 or not self._in_line:
-                return
-            self._has_turn, wake = self._in_line.popleft()
-            self._turns = 1
-        wake()
-
-    def leave_line(self, wake: Callable[[], object]) -> None:
-        """Stops waiting; a turn that has come meanwhile is passed on."""
-        with self._mutex:
-            for at, (_, other) in enumerate(self._in_line):
-                if other is wake:
-                    del self._in_line[at]
-                    return
-        self.end_turn()
 
     def enter(self) -> None:
         """Records that a `with` statement has begun by the caller's latest acquisition."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -12,7 +13,21 @@ import redis
 from redis.retry import Retry
 
 from ._callers import act_for
-from ._terms import RELEASES, UNREACHABLE, Acquisition, LockLost, NotAcquired, Terms, is_push, listed, now
+from ._owners import Shares
+from ._terms import (
+    POLL_S,
+    RELEASES,
+    UNREACHABLE,
+    Acquisition,
+    NotAcquired,
+    Terms,
+    is_push,
+    listed,
+    now,
+)
+from ._terms import Hold as AnyHold
+
+OWNED: Shares[threading.Lock] = Shares(threading.Lock)
 
 
 class Lock(Terms["redis.Redis", "Held"]):
@@ -33,10 +48,40 @@ class Lock(Terms["redis.Redis", "Held"]):
 
         A thread that holds the lock waits for itself like for any other, but not without a limit: that is a Deadlock.
         """
+        try:
+            return self._obtain(tells=False)
+        except NotAcquired:
+            return None
+
+    def _obtain(self, tells: bool) -> Held:
+        """Returns the acquisition, or raises NotAcquired, which tells who holds the lock if that is asked for."""
         for lost in self._own_lost():
             lost.release()
-        held = Held(self)
-        return held if held._acquire_in_turn() else None
+        began = now()
+        if self.owner is None:
+            return self._begin(began, tells)[1]
+        with OWNED.use(self) as share:
+            limit = -1.0 if self.wait is None else min(self.wait, threading.TIMEOUT_MAX)
+            if not share.turn.acquire(timeout=limit):
+                raise NotAcquired(self.key)
+            try:
+                former: Hold | None = share.hold
+                if former is not None:
+                    held = former.join(self)
+                    if held is not None:
+                        return held
+                    former.end_release()
+                share.hold, held = self._begin(began, tells)
+                return held
+            finally:
+                share.turn.release()
+
+    def _begin(self, began: float, tells: bool) -> tuple[Hold, Held]:
+        hold = Hold(self, None if self.wait is None else max(0.0, self.wait - (now() - began)))
+        hold.acquire(tells)
+        held = hold.add(self)
+        hold.start()
+        return hold, held
 
     def release(self) -> bool:
         """Releases what this thread has acquired last; returns whether it was still held.
@@ -48,59 +93,77 @@ class Lock(Terms["redis.Redis", "Held"]):
         return held.release() if held is not None else False
 
     def __enter__(self) -> Held:
-        held = self.acquire()
-        if held is None:
-            raise NotAcquired(self.key)
+        held = self._obtain(tells=True)
         self._callers.enter()
         return held
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         lost = [held for held in self._callers.leave() if not held.release()]
         if lost and error is None:
-            raise LockLost(lost[0].lost or "expired")
+            raise lost[0]._hold.loss("expired")
 
 
-class Held(Acquisition["redis.Redis"]):
+class Held(Acquisition):
     """One acquisition of a `Lock`. Any thread may look at it, and release it."""
 
+    _hold: Hold
+
     def release(self) -> bool:
-        """Releases the lock; returns whether it was still held. Of several, one of them lost, the rest are released."""
+        """Releases the lock, of several acquisitions of one owner with the last; returns whether it was still held.
+
+        Of several locks, one of them lost, the rest are released.
+        """
         if not self._begins_release():
             return False
+        return self._hold.release() if self._hold.leave(self) else self._hold.is_held()
+
+
+class Hold(AnyHold["redis.Redis"]):
+    """What the server holds for an acquisition, or for those of one owner that share it."""
+
+    def add(self, lock: Lock) -> Held:
+        """Adds an acquisition by this thread."""
+        held = Held(self, lock)
+        self._acquisitions.append(held)
+        held._caller = lock._callers.add(held)
+        return held
+
+    def join(self, lock: Lock) -> Held | None:
+        """Adds an acquisition by this thread; None if the lock is lost or released."""
         with self._ending:
-            self._over.set()
+            return self.add(lock) if self._joins() else None
+
+    def leave(self, held: Held) -> bool:
+        """Ends an acquisition; returns whether it was the last one."""
+        with self._ending:
+            self._acquisitions.remove(held)
+            if not self._acquisitions:
+                self._over.set()
+            return not self._acquisitions
+
+    def is_over(self) -> bool:
+        """Returns whether nothing is sent for the lock any more."""
+        return self._given_back.is_set()
+
+    def end_release(self) -> None:
+        """Waits for a release that has begun: it would take along what is acquired with the same token."""
+        if self._over.is_set():
+            self._given_back.wait()
+
+    def release(self) -> bool:
+        """Releases the lock; returns whether it was still held."""
         try:
             return self._give_back()
         finally:
             self._is_released = True
             self._given_back.set()
-            self._end_turn()
-
-    def _acquire_in_turn(self) -> bool:
-        began, is_turn, is_held = now(), threading.Event(), False
-        wake = is_turn.set
-        try:
-            if not self._take_turn(wake):
-                try:
-                    self._has_turn = is_turn.wait(self.wait)
-                finally:
-                    if not self._has_turn:
-                        self.lock._callers.leave_line(wake)
-                if not self._has_turn:
-                    return False
-            if self.wait is not None:
-                self.wait = max(0.0, self.wait - (now() - began))
-            is_held = self._acquire_lock()
-            return is_held
-        finally:
-            if not is_held:
-                self._end_turn()
 
     def _new_connection(self) -> Any:
         pool = self.client.connection_pool
         return pool.connection_class(**self._kwargs(pool.connection_kwargs, Retry))
 
-    def _acquire_lock(self) -> bool:
+    def acquire(self, tells: bool) -> None:
+        """Queues for the lock, or raises NotAcquired, which tells who holds the lock if that is asked for."""
         self._over, self._given_back = threading.Event(), threading.Event()
         self._connection: Any = self._new_connection()
         connect(self._connection, now() + self.ttl, self._patience())
@@ -115,16 +178,36 @@ class Held(Acquisition["redis.Redis"]):
             self._leave(error)
             raise
         if not granted:
-            self._connection.disconnect()
-            return False
+            try:
+                raise self._refused() if tells else NotAcquired(self.key)
+            finally:
+                self._connection.disconnect()
         self._notified = True
         self._confirm(began)
-        caller = self.lock._callers.add(self)
-        threading.Thread(target=self._keep, args=(caller,), daemon=True, name="lock").start()
-        return True
+        self._since = now()
+        self._plan(self._valid_until - self.ttl)
+
+    def start(self) -> None:
+        """Starts the thread that renews the lock."""
+        threading.Thread(target=self._keep, daemon=True, name="lock").start()
+
+    def _refused(self) -> NotAcquired:
+        """Asks who holds the lock."""
+        until = now() + self._patience()
+        try:
+            if self._is_plain:
+                ttl = self._call("PTTL", self.keys[0], until=until)
+                return NotAcquired(self.key, ttl=ttl / 1000 if ttl > 0 else None)
+            for key in self.keys:
+                told = self._not_acquired(key, self._call("LOCK.INFO", key, until=until))
+                if told is not None:
+                    return told
+        except (*UNREACHABLE, redis.ResponseError):
+            pass
+        return NotAcquired(self.key)
 
     def _give_back(self) -> bool:
-        if self.lost is not None and len(self.keys) == 1:
+        if not self._gives_back():
             return False
         limit = self._release_limit()
         for attempt in range(1, RELEASES + 1):
@@ -152,7 +235,7 @@ class Held(Acquisition["redis.Redis"]):
                 connection.connect()
             else:
                 connect(connection, limit, self._patience())
-            was_held = self._is_believed()
+            was_held = self.is_held()
             for words in self._release():
                 connection.send_command(*words, check_health=False)  # which would wait without this limit
             return [reply_of(connection, limit) for _ in self.keys]
@@ -177,6 +260,11 @@ class Held(Acquisition["redis.Redis"]):
                 connect(self._connection, now() + self.ttl, self._patience())
                 reached = now()
                 return self._call(*self._acquire(waited), until=self._answer_limit(waited))
+            except redis.ResponseError as error:
+                if not self._can_be_plain(error):
+                    raise
+                self._is_plain = True
+                return self._poll(began)
             except UNREACHABLE:
                 self._connection.disconnect()
                 breaks += 1
@@ -185,6 +273,20 @@ class Held(Acquisition["redis.Redis"]):
                     raise
                 time.sleep(pause)
                 waited = now() - began
+
+    def _poll(self, began: float) -> Any:
+        """Sets the key as soon as it is free, on a server without LOCK commands."""
+        while True:
+            until = now() + self._patience()
+            # A request whose reply was lost may have set it.
+            if self._call(*self._set(), until=until) or self._call(*self._renew(True)[0], until=until):
+                return True
+            left = POLL_S + random.random() * 2 * POLL_S
+            if self.wait is not None:
+                left = min(left, self.wait - (now() - began))
+            if left <= 0:
+                return None
+            time.sleep(left)
 
     def _leave(self, error: BaseException) -> None:
         """Leaves the queue. A lock that was granted meanwhile is released by the commands sent behind the wait."""
@@ -212,7 +314,7 @@ class Held(Acquisition["redis.Redis"]):
     def _read(self) -> Any:
         return self._connection.read_response(disconnect_on_error=False, push_request=True)
 
-    def _keep(self, caller: Any) -> None:
+    def _keep(self) -> None:
         """Renews the lock and listens for its loss, until it is released or lost."""
         is_open, over = True, self._over
         while not over.is_set() and self.lost is None:
@@ -234,9 +336,18 @@ class Held(Acquisition["redis.Redis"]):
             self._quit()
         self._connection.disconnect()
         self._close_stuck()
-        if self.lost is not None and self.lock.on_lost is not None:
-            act_for(caller)
-            self.lock.on_lost(self)  # at last, since it may wait for the lock
+        if self.lost is not None:
+            with self._ending:
+                first, *others = self._acquisitions or [None]
+            for held in others:
+                threading.Thread(target=self._tell, args=(held,), daemon=True, name="lock").start()
+            self._tell(first)
+
+    def _tell(self, held: Held | None) -> None:
+        """Calls back, on behalf of the thread that has acquired the lock. It may wait for a lock."""
+        if held is not None and held.lock.on_lost is not None:
+            act_for(held._caller)
+            held.lock.on_lost(held)
 
     def _quit(self) -> None:
         """Ends the session at once, with the remaining ones of several locks, which `session-grace-ms` would keep."""
@@ -248,7 +359,7 @@ class Held(Acquisition["redis.Redis"]):
     def _confirm(self, began: float) -> None:
         """Renews a lock that may have been granted a while ago: its time counts from before a command was sent."""
         self._held(began)
-        if now() < self._renew_at:
+        if now() < began + self._patience():
             return
         self._held(now())
         try:
@@ -274,7 +385,9 @@ class Held(Acquisition["redis.Redis"]):
 
     def _prolong(self) -> None:
         since, until = now(), self._renewal_limit()
-        is_known = self._notified
+        if since >= self._valid_until:
+            return self._lose("expired")
+        is_known, extends = self._notified or self._is_plain, self._extends(since)
         if not is_known and (words := self._resume()):  # on a new connection, which the server has to know of
             try:
                 is_known = self._has_moved = self._is_resumed(self._call(*words, until=until))
@@ -282,13 +395,13 @@ class Held(Acquisition["redis.Redis"]):
                 is_known = self._is_not_resumed(error)
         if self.lost is not None:
             return
-        fences = [self._call(*words, until=until) for words in self._renew()]
+        fences = [self._call(*words, until=until) for words in self._renew(extends)]
         if self._is_held(fences) and not is_known:
             fences = listed(self._call(*self._notify(), until=until))
             for words in self._gone(fences):
                 self._call(*words, until=until)  # it went in between, and this is another
         if self._is_held(fences):
-            self._held(since)
+            self._held(since) if extends else self._plan(since)
             self._notified = True
             self._close_stuck()
         else:
@@ -296,11 +409,8 @@ class Held(Acquisition["redis.Redis"]):
 
     def _lose(self, reason: str) -> None:
         with self._ending:
-            if self._over.is_set() or self.lost is not None:
-                return
-            self.lost = reason
-        if len(self.keys) == 1:
-            self._end_turn()  # its release sends nothing that might release the lock of another turn
+            if not self._over.is_set() and self.lost is None:
+                self._records_loss(reason)
 
 
 def connect(connection: Any, until: float, patience: float) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import datetime
 import os
 import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from redis.backoff import NoBackoff
@@ -16,20 +18,55 @@ from redis.exceptions import ConnectionError, NoPermissionError, ResponseError, 
 from ._callers import Callers
 
 Client = TypeVar("Client")
-Held = TypeVar("Held", bound="Acquisition[Any]")
+Held = TypeVar("Held", bound="Acquisition")
+Key = str | bytes | Sequence[str | bytes]
 now = time.monotonic
 UNREACHABLE = (ConnectionError, TimeoutError, OSError)
 PARTS = 3  # of a TTL: a renewal is sent after one, and no reply is waited for longer than another
 RELEASES = 3  # how often a release is sent that is not answered
 LEAVE_S = 2.0  # how long the release of a lock takes at most that is lost
+POLL_S = 0.05  # at least, between two tries on a server without queue; up to twice that is added by chance
+
+# For servers without LOCK commands.
+HELD = "if redis.call('GET', KEYS[1]) == ARGV[1] then return"
+RENEW = f"{HELD} redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0"
+LOOK = f"{HELD} 1 end return 0"
+RELEASE = f"{HELD} redis.call('DEL', KEYS[1]) end return 0"
 
 
 class LockError(Exception):
     """The base of the errors that this module raises."""
 
 
+@dataclass(frozen=True)
+class Holder:
+    """The holder of a lock: what it has given as `meta`, the name of its connection, and its address."""
+
+    meta: str
+    client_name: str
+    addr: str
+
+    def __str__(self) -> str:
+        return ", ".join(part for part in (self.meta, self.client_name, self.addr) if part)
+
+
 class NotAcquired(LockError):
-    """The lock was not obtained within `wait` seconds."""
+    """The lock was not obtained within `wait` seconds. The fields say who held it then, as far as the server tells.
+
+    key: the name, of several the first that was held. holder: of those who share the lock one. age: the seconds for
+    which it had been held. ttl: the seconds that its time to live still was.
+    """
+
+    def __init__(
+        self, key: Key, holder: Holder | None = None, age: float | None = None, ttl: float | None = None
+    ) -> None:
+        super().__init__(key, holder, age, ttl)
+        self.key, self.holder, self.age, self.ttl = key, holder, age, ttl
+
+    def __str__(self) -> str:
+        held = f"; it is held by {self.holder} for {self.age or 0:.1f} s" if self.holder is not None else ""
+        left = f"; its TTL is over in {self.ttl:.1f} s" if self.ttl is not None else ""
+        return f"the lock {shown(self.key)} was not obtained in time{held}{left}"
 
 
 class Deadlock(LockError):
@@ -37,7 +74,18 @@ class Deadlock(LockError):
 
 
 class LockLost(LockError):
-    """The lock was lost before it was released; the argument is the reason, as in `lost`."""
+    """The lock was lost before it was released.
+
+    reason: as in `lost`. age: the seconds for which it was held until then. at: when this process has noticed it.
+    """
+
+    def __init__(self, key: Key, reason: str, age: float) -> None:
+        super().__init__(key, reason, age)
+        self.key, self.reason, self.age = key, reason, age
+        self.at = datetime.datetime.now(datetime.timezone.utc)
+
+    def __str__(self) -> str:
+        return f"the lock {shown(self.key)} was lost after {self.age:.1f} s: {self.reason}"
 
 
 class Unsupported(LockError):
@@ -57,10 +105,12 @@ class Terms(Generic[Client, Held]):
     def __init__(
         self,
         client: Client,
-        key: str | bytes | Sequence[str | bytes],
+        key: Key,
         *,
         ttl: float = 30.0,
         wait: float | None = None,
+        renew_every: float | None = None,
+        renew_for: float | None = None,
         shared: bool = False,
         permits: int | None = None,
         of: int | None = None,
@@ -72,8 +122,11 @@ class Terms(Generic[Client, Held]):
         """Describes a lock; nothing is sent.
 
         key: the name, or several: all of them are obtained at once, or none.
-        ttl: seconds that the lock outlives its holder's last renewal; it is renewed after a third of them.
+        ttl: seconds that the lock outlives its holder's last renewal.
         wait: seconds to queue; None for as long as it takes, 0 for not at all.
+        renew_every: seconds from one renewal to the next; None for a third of `ttl`.
+        renew_for: seconds for which the lock is renewed, from its acquisition, so that work which never ends does not
+            hold it for ever; None for as long as it is held, 0 for not at all.
         shared: the lock is shared with other such holders; otherwise it is exclusive.
         permits: the number of permits of a semaphore to acquire.
         of: the size of the semaphore; not needed if it exists.
@@ -81,8 +134,8 @@ class Terms(Generic[Client, Held]):
             broken connection is made again.
         meta: a text for LOCK.INFO, which tells others what the lock is for.
         owner: the token of all locks of one thread of work, of its own: a wait that would never end because of a lock of
-            the same owner raises Deadlock at once. A lock that its owner holds is granted to it again. Threads or tasks
-            that share this object have the same owner, and are let in one at a time.
+            the same owner raises Deadlock at once. A lock that its owner holds by the same client is acquired again at
+            once, by any thread or task, on the terms of the first time, and released with the last.
         on_lost: is called with the acquisition when it is lost; may acquire the lock again, for the same thread or task.
         """
         if ttl < 0.001:
@@ -96,9 +149,12 @@ class Terms(Generic[Client, Held]):
             raise ValueError("a lock is shared or has permits, not both")
         if of is not None and permits is None:
             raise ValueError("a size needs permits")
+        if renew_every is not None and not 0 < renew_every < ttl:
+            raise ValueError("a lock has to be renewed before its TTL is over")
         self.client, self.key, self.ttl, self.wait = client, key, ttl, wait
         self.shared, self.permits, self.of = shared, permits, of
         self.session, self.meta, self.owner, self.on_lost = session, meta, owner, on_lost
+        self.renew_every, self.renew_for = renew_every, renew_for
         self._callers: Callers[Held] = Callers(self._current, self._has_ended)
 
     @property
@@ -131,7 +187,7 @@ class Terms(Generic[Client, Held]):
         if held is not None:
             held.check()
         elif self._callers.is_forked():
-            raise LockLost("forked")
+            raise LockLost(self.key, "forked", 0.0)
 
     def _own_lost(self) -> list[Held]:
         """Returns the acquisitions of this thread or task that are lost; raises Deadlock if it would wait for itself."""
@@ -143,49 +199,101 @@ class Terms(Generic[Client, Held]):
         return [each for each in own if each.lost is not None]
 
 
-class Acquisition(Generic[Client]):
+class Acquisition:
     """One acquisition of a lock, until it is released or lost. Any thread or task may use it."""
 
-    def __init__(self, lock: Terms[Client, Any]) -> None:
-        self.lock = lock
-        self.client, self.key, self.keys, self.ttl, self.wait = lock.client, lock.key, lock.keys, lock.ttl, lock.wait
+    def __init__(self, hold: Hold[Any], lock: Terms[Any, Any]) -> None:
+        self.lock, self.key = lock, lock.key
+        self._hold, self._is_released = hold, False
+        self._caller: Any = None
+
+    @property
+    def token(self) -> str:
+        """The token that the lock is held with."""
+        return self._hold.token
+
+    @property
+    def fence(self) -> int | None:
+        """The fencing token, which increases from holder to holder; None on Redis and Valkey, which have none."""
+        return self._hold.fence
+
+    @property
+    def fences(self) -> dict[str | bytes, int]:
+        """The fence of each name; `fence` is the greatest, and serves for each of them."""
+        return self._hold.fences
+
+    @property
+    def lost(self) -> str | None:
+        """How the lock was lost: a reason of NOTIFY, "expired" or "disconnected"."""
+        return self._hold.lost
+
+    def check(self) -> None:
+        """Raises LockLost once the lock is known to be lost, or its time has passed without a renewal."""
+        if self._hold.is_forked():
+            raise self._hold.loss("forked")  # it is held by the process that has acquired it
+        if self.lost is not None:
+            raise self._hold.loss(self.lost)
+        if not self._is_released and not self._hold.is_held():
+            raise self._hold.loss("expired")
+
+    def _begins_release(self) -> bool:
+        """Records that the lock is being released; returns whether this call has to do it."""
+        begins = not self._hold.is_forked() and self.lock._callers.remove(self)
+        self._is_released |= begins
+        return begins
+
+
+class Hold(Generic[Client]):
+    """What the server holds for an acquisition, or for those of one owner that share it."""
+
+    def __init__(self, lock: Terms[Client, Any], wait: float | None) -> None:
+        self.client, self.key, self.keys, self.ttl, self.wait = lock.client, lock.key, lock.keys, lock.ttl, wait
         self.shared, self.permits, self.of = lock.shared, lock.permits, lock.of
         self.session, self.meta, self.owner = lock.session, lock.meta, lock.owner
+        self.renew_every = lock.renew_every if lock.renew_every is not None else lock.ttl / PARTS
+        self.renew_for = lock.renew_for
         self.token = lock.owner or uuid.uuid4().hex
         self.fence: int | None = None  # increases from holder to holder; None until the lock is acquired
         self.fences: dict[str | bytes, int] = {}  # by name; `fence` is the greatest, and serves for each of the names
         self.lost: str | None = None  # how the lock was lost: a reason of NOTIFY, "expired" or "disconnected"
+        self._loss: LockLost | None = None
+        self._acquisitions: list[Any] = []  # those that are not released
+        self._since: float | None = None  # when it was granted
+        self._is_plain = False  # the server has no LOCK commands: the lock is a key
         self._valid_until = self._renew_at = 0.0
         self._notified = False  # the server knows which connection to tell
         self._has_moved = False  # to the connection, whose end may be that of the session
         self._process, self._is_released = os.getpid(), False
-        self._has_turn, self._ending = False, threading.Lock()  # of its loss or release
+        self._ending = threading.Lock()  # of its loss or release
         self._stuck: list[Any] = []  # former connections that are not closed before another one has the lock
         self._is_unanswered = False  # a release was sent while the lock was held, and its reply is lost
 
-    def check(self) -> None:
-        """Raises LockLost once the lock is known to be lost, or its time has passed without a renewal."""
-        if os.getpid() != self._process:
-            raise LockLost("forked")  # it is held by the process that has acquired it
-        if self.lost is None and not self._is_released and now() >= self._valid_until:
-            raise LockLost("expired")
-        if self.lost is not None:
-            raise LockLost(self.lost)
+    def is_forked(self) -> bool:
+        """Returns whether this process is not the one that has acquired the lock."""
+        return os.getpid() != self._process
 
-    def _take_turn(self, wake: Callable[[], object]) -> bool:
-        """Returns whether it is the turn of this thread or task; others of this object have the same token."""
-        self._has_turn = self.owner is None or self.lock._callers.take_turn(wake)
-        return self._has_turn
+    def is_held(self) -> bool:
+        """Returns whether the lock is neither known to be lost nor beyond its time."""
+        return self.lost is None and now() < self._valid_until
 
-    def _end_turn(self) -> None:
-        with self._ending:
-            had_turn, self._has_turn = self._has_turn, False
-        if had_turn and self.owner is not None:
-            self.lock._callers.end_turn()
+    def loss(self, reason: str) -> LockLost:
+        """Returns the error of a lost lock."""
+        if self._loss is not None:
+            return self._loss
+        return LockLost(self.key, reason, now() - (self._since if self._since is not None else now()))
 
-    def _begins_release(self) -> bool:
-        """Records that the lock is being released; returns whether this call has to do it."""
-        return os.getpid() == self._process and self.lock._callers.remove(self)
+    def _records_loss(self, reason: str) -> None:
+        self._loss = self.loss(reason)
+        self.lost = reason
+
+    def _joins(self) -> bool:
+        """Returns whether another acquisition of the owner can share the lock."""
+        return not self.is_forked() and bool(self._acquisitions) and self.is_held()
+
+    def _gives_back(self) -> bool:
+        """Returns whether a release has to be sent: of several that are lost the rest has to, unless they have an owner,
+        who may have acquired it again."""
+        return self.lost is None or len(self.keys) > 1 and self.owner is None
 
     def _release_limit(self) -> float:
         """Returns the time at which a release is given up: then the lock has expired, or it was lost before."""
@@ -194,9 +302,6 @@ class Acquisition(Generic[Client]):
     def _has_released(self, replies: list[Any]) -> bool:
         """Returns whether the lock was held until its release. If it is gone, an unanswered release may be why."""
         return self.lost is None and (self._is_unanswered or all(replies))
-
-    def _is_believed(self) -> bool:
-        return self.lost is None and now() < self._valid_until
 
     def _kwargs(self, given: dict[str, Any], retry: Any) -> dict[str, Any]:
         """Returns the options of a connection for this lock alone: no timeout for replies, and push messages."""
@@ -222,6 +327,25 @@ class Acquisition(Generic[Client]):
         words += ["PERMITS", self.permits] if self.permits is not None else []
         return words + (["OF", size] if size is not None else [])
 
+    def _set(self) -> list[Any]:
+        return ["SET", self.keys[0], self.token, "NX", "PX", self._ttl_ms()]
+
+    def _can_be_plain(self, error: ResponseError) -> bool:
+        """Returns whether the server has no LOCK commands, and can grant this lock without them."""
+        plain = len(self.keys) == 1 and not self.shared and self.permits is None and not self.session
+        return plain and "unknown command" in str(error).lower()
+
+    def _not_acquired(self, key: str | bytes, info: dict[Any, Any] | None) -> NotAcquired | None:
+        """Returns the error that tells of a lock that is held; none of a free one."""
+        fields = {text(name): value for name, value in (info or {}).items()}
+        if not fields or text(fields.get("mode")) == "free":
+            return None
+        holders = fields.get("holders") or [fields]
+        of = {text(name): text(value) for name, value in holders[0].items()}
+        holder = Holder(*(of.get(name) or "" for name in ("meta", "client-name", "addr")))
+        age, ttl = fields.get("age-ms"), fields.get("pttl")
+        return NotAcquired(key, holder, age and age / 1000, ttl / 1000 if ttl is not None and ttl > 0 else None)
+
     def _notify(self) -> list[Any]:
         """Builds the command that tells the server of a new connection. The size of a semaphore may be another now."""
         return self._first_words(None) + ["SESSION"] * self.session
@@ -231,7 +355,7 @@ class Acquisition(Generic[Client]):
 
         It would also move other locks of the same owner, away from working connections.
         """
-        return ["LOCK.RESUME", self.token] if self.owner is None else None
+        return ["LOCK.RESUME", self.token] if self.owner is None and not self._is_plain else None
 
     def _is_resumed(self, keys: list[Any]) -> bool:
         """Returns whether all locks have moved. No other lock has this token, so their number is enough."""
@@ -247,15 +371,26 @@ class Acquisition(Generic[Client]):
             raise error
         return self._is_resumed([])
 
-    def _renew(self) -> list[list[Any]]:
+    def _extends(self, since: float) -> bool:
+        """Returns whether a renewal extends the lock, because the time of all of them is not over."""
+        return self._since is None or self.renew_for is None or since - self._since < self.renew_for
+
+    def _renew(self, extends: bool) -> list[list[Any]]:
+        """Builds the renewals, or only the questions whether the lock is held."""
+        if self._is_plain:
+            return [["EVAL", RENEW if extends else LOOK, 1, self.keys[0], self.token, self._ttl_ms()]]
+        if not extends:
+            return [["LOCK.FENCE", key, self.token] for key in self.keys]
         return [["LOCK.RENEW", key, self.token, "PX", self._ttl_ms()] for key in self.keys]
 
     def _release(self) -> list[list[Any]]:
+        if self._is_plain:
+            return [["EVAL", RELEASE, 1, self.keys[0], self.token]]
         return [["LOCK.RELEASE", key, self.token] for key in self.keys]
 
     def _granted(self, reply: Any) -> bool:
         """Records the fences; returns whether there are any."""
-        if reply is not None:
+        if reply is not None and not self._is_plain:
             self.fences = dict(zip(self.keys, listed(reply)))
             self.fence = max(self.fences.values())
         return reply is not None
@@ -266,7 +401,7 @@ class Acquisition(Generic[Client]):
         return [release for release, fence, ours in pairs if fence not in (None, ours)]
 
     def _is_held(self, fences: list[Any]) -> bool:
-        return fences == list(self.fences.values())
+        return fences == ([1] if self._is_plain else list(self.fences.values()))
 
     def _refusal(self, error: ResponseError) -> Exception:
         """Returns the exception for an error of the server."""
@@ -280,14 +415,25 @@ class Acquisition(Generic[Client]):
             return Unsupported(f"the server cannot lock several names at once: {error}")
         if self.permits is not None:
             return Unsupported(f"the server has no permits: {error}")
-        return Unsupported(f"the server has no shared locks: {error}") if self.shared else error
+        if self.shared:
+            return Unsupported(f"the server has no shared locks: {error}")
+        if self.session and "unknown command" in told:
+            return Unsupported(f"the server has no sessions: {error}")
+        return error
 
     def _ttl_ms(self) -> int:
         return int(self.ttl * 1000)
 
     def _held(self, since: float) -> None:
         """Records that the server held the lock for this client at a time, with its whole TTL to come."""
-        self._valid_until, self._renew_at = since + self.ttl, since + self._patience()
+        self._valid_until = since + self.ttl
+        self._plan(since)
+
+    def _plan(self, since: float) -> None:
+        """Plans the next renewal; when their time is over, the lock is lost without one."""
+        self._renew_at = min(since + self.renew_every, self._valid_until)
+        if not self._extends(self._renew_at):
+            self._renew_at = self._valid_until
 
     def _patience(self) -> float:
         """Returns the seconds in which a reply comes, or the connection is stuck and another one is tried."""
@@ -359,6 +505,12 @@ def is_push(reply: Any) -> bool:
 def listed(reply: Any) -> list[Any]:
     """Returns the fences of one lock or several."""
     return reply if isinstance(reply, list) else [reply]
+
+
+def shown(key: Key) -> str:
+    """Returns a name, or the names of several locks."""
+    keys = [key] if isinstance(key, (str, bytes)) else key
+    return ", ".join(str(text(each)) for each in keys)
 
 
 def text(word: Any) -> Any:
