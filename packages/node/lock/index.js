@@ -7,9 +7,18 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** The lock was not obtained within `wait` milliseconds. */
+const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
+
+/** The lock was not obtained within `wait` milliseconds; the fields say who held it then, as far as the server tells. */
 export class NotAcquired extends Error {
   name = 'NotAcquired';
+
+  constructor(key, { holder, age, ttl } = {}) {
+    const known = holder && [holder.meta, holder.clientName, holder.addr].filter(Boolean).join(', ');
+    const held = known ? `; it is held by ${known} for ${seconds(age)}` : '';
+    super(`the lock ${key} was not obtained in time${held}${ttl > 0 ? `; its TTL is over in ${seconds(ttl)}` : ''}`);
+    Object.assign(this, { key, holder, age, ttl });
+  }
 }
 
 /** The wait would never end: the owner holds a lock that those before it wait for. `cycle` names locks and clients. */
@@ -22,13 +31,14 @@ export class Deadlock extends Error {
   }
 }
 
-/** The lock went before it was released; `reason` says how. */
+/** The lock went before it was released; `reason` says how, `at` when this process has noticed it, and `age` for how many
+ *  milliseconds it was held until then. */
 export class LockLost extends Error {
   name = 'LockLost';
 
-  constructor(key, reason) {
-    super(`the lock ${key} is lost: ${reason}`);
-    this.reason = reason;
+  constructor(key, reason, age) {
+    super(`the lock ${key} was lost after ${seconds(age)}: ${reason}`);
+    Object.assign(this, { reason, age, at: new Date() });
   }
 }
 
@@ -44,6 +54,13 @@ const PARTS = 3; // of a TTL: it is renewed after one, and no reply is waited fo
 const QUIT_MS = 1000; // for a server that does not answer
 const RELEASE_MS = 2000; // for the release of what is lost, or was perhaps never granted
 const RELEASES = 3; // how often a release is sent that is not answered
+const POLL_MS = 50; // at least, between two tries on a server without queue; up to twice that is added by chance
+
+// For servers without LOCK commands.
+const HELD = "if redis.call('GET', KEYS[1]) == ARGV[1] then return";
+const RENEW = `${HELD} redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`;
+const LOOK = `${HELD} 1 end return 0`;
+const RELEASE = `${HELD} redis.call('DEL', KEYS[1]) end return 0`;
 
 // ioredis has `call`; node-redis has `isOpen`, and is connected by hand.
 const isIoredis = (client) => typeof client.call === 'function';
@@ -125,7 +142,7 @@ const isReply = (error) => /^[A-Z]+ /.test(error?.message);
 const lacksCommand = (error) => /unknown command|^NOPERM /i.test(error?.message);
 
 /** Tells what an error of the server says of locks. */
-function refusal(error, keys, { shared, permits }) {
+function refusal(error, keys, { shared, permits, session }) {
   const told = String(error?.message);
   const [, cycle] = /^DEADLOCK (.*)/.exec(told) ?? [];
   if (cycle) return new Deadlock(keys.join(', '), cycle);
@@ -133,11 +150,151 @@ function refusal(error, keys, { shared, permits }) {
   const options = { cause: error };
   if (keys.length > 1) return new Unsupported(`the server cannot lock several names at once: ${told}`, options);
   if (permits !== undefined) return new Unsupported(`the server has no permits: ${told}`, options);
-  return shared ? new Unsupported(`the server has no shared locks: ${told}`, options) : error;
+  if (shared) return new Unsupported(`the server has no shared locks: ${told}`, options);
+  return session && /unknown command/i.test(told)
+    ? new Unsupported(`the server has no sessions: ${told}`, options)
+    : error;
+}
+
+/** Fields of a map, which is an array in RESP2. */
+function fields(reply) {
+  if (reply instanceof Map) return Object.fromEntries(reply);
+  if (!Array.isArray(reply)) return reply;
+  return Object.fromEntries(reply.flatMap((word, at) => at % 2 ? [] : [[word, reply[at + 1]]]));
+}
+
+const OPTIONS = [
+  'ttl', 'wait', 'renewEvery', 'renewFor', 'session', 'meta', 'owner', 'signal', 'onLost', 'shared', 'permits', 'of',
+];
+
+/** The acquisitions of one lock by one owner, who has it once: one after the other, until one has it. */
+class Share {
+  #turn = Promise.resolve();
+  #users = 0;
+  #hold;
+
+  static #all = new WeakMap(); // by client, and then by what they have in common
+
+  static of(client, key, { owner, shared, permits }) {
+    if (!Share.#all.has(client)) Share.#all.set(client, new Map());
+    const shares = Share.#all.get(client);
+    const common = JSON.stringify([owner, [key].flat().map(String), Boolean(shared), permits]);
+    if (!shares.has(common)) shares.set(common, new Share());
+    const share = shares.get(common);
+    share.forget = () => share.#users === 0 && (share.#hold?.isEnded ?? true) && shares.delete(common);
+    return share;
+  }
+
+  async acquire(client, key, options) {
+    const { wait = Infinity, signal, onLost } = options;
+    const by = performance.now() + wait;
+    const former = this.#turn;
+    let end;
+    const mine = new Promise((resolve) => { end = resolve; });
+    this.#turn = former.then(() => mine);
+    this.#users += 1;
+    try {
+      await this.#await(former, by, signal).catch((error) => {
+        throw error instanceof Stuck ? new NotAcquired([key].flat().join(', ')) : error;
+      });
+      const joined = this.#hold?.join(onLost);
+      if (joined) return joined;
+      if (!this.#hold?.lost) await this.#hold?.over; // its release would take along what is acquired with the same token
+      this.#hold = await Hold.begin(client, key, { ...options, wait: Math.max(0, by - performance.now()) });
+      this.#hold.over.then(() => this.forget());
+      return this.#hold.join(onLost);
+    } finally {
+      end();
+      this.#users -= 1;
+      this.forget();
+    }
+  }
+
+  async #await(former, by, signal) {
+    if (!signal) return inTime(by, former);
+    const over = new AbortController();
+    const aborted = new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { signal: over.signal });
+    });
+    aborted.catch(() => {});
+    try {
+      return await inTime(by, Promise.race([former, aborted]));
+    } finally {
+      over.abort();
+    }
+  }
 }
 
 /** A lock that is held. */
 export class Lock {
+  #hold;
+  #released;
+  #abort = new AbortController();
+
+  /** Queues for the lock; see index.d.ts. */
+  static async acquire(client, key, options = {}) {
+    const { owner, signal, onLost } = options;
+    for (const name of Object.keys(options)) {
+      if (!OPTIONS.includes(name)) throw new TypeError(`unknown option '${name}'`);
+    }
+    signal?.throwIfAborted();
+    if ((owner ?? null) !== null) return Share.of(client, key, options).acquire(client, key, options);
+    return (await Hold.begin(client, key, options)).join(onLost);
+  }
+
+  constructor(hold, key) {
+    this.#hold = hold;
+    this.key = key;
+  }
+
+  get token() {
+    return this.#hold.token;
+  }
+
+  get fence() {
+    return this.#hold.fence;
+  }
+
+  get fences() {
+    return this.#hold.fences;
+  }
+
+  get lost() {
+    return this.#hold.lost;
+  }
+
+  /** Is aborted with a LockLost when the lock is lost. */
+  get signal() {
+    return this.#abort.signal;
+  }
+
+  /** Throws LockLost once the lock is known to be lost, or its time has passed without a renewal. */
+  check() {
+    this.#hold.check();
+    this.signal.throwIfAborted();
+  }
+
+  /** Releases the lock, of several acquisitions of one owner with the last; tells whether it was still held. What is left
+   *  of several locks, of which one is lost, too. */
+  async release() {
+    const first = !this.#released;
+    this.#released ??= this.#hold.leave(this);
+    return await this.#released && first;
+  }
+
+  async [Symbol.asyncDispose]() {
+    const released = this.#released;
+    if (!await this.release() && !released) throw this.signal.reason ?? this.#hold.loss('expired');
+  }
+
+  /** Is called by the hold. */
+  abort(reason) {
+    this.#abort.abort(reason);
+  }
+}
+
+/** What the server holds for one acquisition, or for those of one owner that share it. */
+class Hold {
   #client;
   #keys;
   #words; // asks for the lock
@@ -149,101 +306,128 @@ export class Lock {
   #isAway = false; // its session is not resumed yet
   #isReconnecting = false;
   #isAskedAgain = false; // to reconnect, while it does
+  #canBePlain; // as a server without LOCK commands can grant it
+  #loss; // the error
   #isStuck = false; // the client has not answered yet what was asked in time
   #ttl;
-  #onLost;
-  #abort = new AbortController();
+  #renewEvery;
+  #renewFor;
+  #isPlain = false; // the server has no LOCK commands: the lock is a key
+  #since; // when the lock was granted
+  #locks = new Map(); // those that are not released, with what is called on the loss
   #released;
+  #end;
   #validUntil = 0;
   #timers = [];
 
-  /** Queues for the lock; see index.d.ts. */
-  static async acquire(client, key, options = {}) {
-    const { ttl = 30_000, wait = Infinity, session = false, meta, owner, signal, onLost, ...others } = options;
-    const { shared = false, permits, of, ...unknown } = others;
-    for (const name of Object.keys(unknown)) throw new TypeError(`unknown option '${name}'`);
-    signal?.throwIfAborted();
-    const lock = new Lock(client, key, ttl, onLost, owner, shared);
+  /** Queues for the lock. */
+  static async begin(client, key, options) {
+    const { ttl = 30_000, wait = Infinity, session = false, meta, signal, shared = false, permits, of } = options;
+    const hold = new Hold(client, key, options);
     const words = (size) => {
-      const first = opening(lock.#keys, { token: lock.token, shared, permits, of: size });
+      const first = opening(hold.#keys, { token: hold.token, shared, permits, of: size });
       return [...first, 'PX', ttl, 'NOTIFY', ...session ? ['SESSION'] : []];
     };
     const asked = [...words(of), ...meta === undefined ? [] : ['META', meta]];
-    lock.#session = session;
-    lock.#words = () => words(undefined); // the size of a semaphore may be another by then
-    await lock.#connect(Infinity);
+    if (!(hold.#renewEvery < ttl)) throw new TypeError('a lock has to be renewed before its TTL is over');
+    hold.#words = () => words(undefined); // the size of a semaphore may be another by then
+    await hold.#connect(Infinity);
     try {
-      const granted = await lock.#wait(asked, wait, signal);
+      const granted = await hold.#wait(asked, wait, signal);
       if (granted === null) signal?.throwIfAborted();
-      if (granted === null) throw new NotAcquired(lock.#keys.join(', '));
-      [granted].flat().forEach((fence, at) => lock.fences.set(lock.#keys[at], Number(fence)));
-      lock.fence = Math.max(...lock.fences.values());
-      lock.#held(performance.now());
-      await lock.#listen(lock.#by()).catch((error) => {
+      if (granted === null) throw await hold.#notAcquired();
+      if (!hold.#isPlain) [granted].flat().forEach((fence, at) => hold.fences.set(hold.#keys[at], Number(fence)));
+      if (!hold.#isPlain) hold.fence = Math.max(...hold.fences.values());
+      hold.#held(performance.now());
+      await hold.#listen(hold.#by()).catch((error) => {
         if (isReply(error)) throw error;
-        return lock.#reconnect(); // the connection is stuck, or broke behind the grant
+        return hold.#reconnect(); // the connection is stuck, or broke behind the grant
       });
-      await lock.#renew();
-      return lock;
+      await hold.#renew();
+      hold.#since ??= performance.now();
+      return hold;
     } catch (error) {
-      close(lock.#own);
-      lock.#stop();
-      const refused = refusal(error, lock.#keys, { shared, permits });
+      close(hold.#own);
+      hold.#stop();
+      const refused = refusal(error, hold.#keys, { shared, permits, session });
       if (refused !== error) throw refused;
       // What has gone wrong may be no more than the reply; but after a refusal there is nothing to give back.
-      const isRefused = error instanceof NotAcquired || isReply(error) && !lock.fence;
-      if (!isRefused) await lock.#giveBack().catch(() => {});
+      const isRefused = error instanceof NotAcquired || isReply(error) && !hold.#validUntil;
+      if (!isRefused) await hold.#giveBack().catch(() => {});
       throw error;
     }
   }
 
-  constructor(client, key, ttl, onLost, owner, shared) {
+  constructor(client, key, { ttl = 30_000, renewEvery, renewFor = Infinity, owner, shared = false, permits, session }) {
     this.#client = client;
     this.#keys = [key].flat().map(String);
     this.#ttl = ttl;
-    this.#onLost = onLost;
+    this.#renewEvery = renewEvery ?? ttl / PARTS;
+    this.#renewFor = renewFor;
     this.#shared = shared;
+    this.#session = Boolean(session);
+    this.#canBePlain = this.#keys.length === 1 && !shared && permits === undefined && !session;
     this.key = key;
     this.token = owner ?? randomUUID();
     this.#isAlone = owner === undefined || owner === null;
-    this.fence = 0; // increases from holder to holder
+    this.fence = null; // increases from holder to holder
     this.fences = new Map(); // by name; `fence` is the greatest, and serves for each of the names
     this.lost = null;
+    this.isEnded = false;
+    this.over = new Promise((resolve) => { this.#end = resolve; }); // when nothing is sent for it any more
   }
 
-  /** Is aborted with a LockLost when the lock is lost. */
-  get signal() {
-    return this.#abort.signal;
+  /** Adds an acquisition; none if the lock is lost or released. */
+  join(onLost) {
+    this.#expire();
+    if (this.#released || this.lost && this.#locks.size > 0) return undefined;
+    const lock = new Lock(this, this.key);
+    this.#locks.set(lock, onLost);
+    if (this.lost) this.#tell(lock, onLost); // before anybody had it
+    return lock;
+  }
+
+  /** Ends an acquisition, and with the last of them the hold; tells whether the lock was still held. */
+  async leave(lock) {
+    this.#locks.delete(lock);
+    if (this.#locks.size === 0) return this.release();
+    this.#expire();
+    return !this.lost;
   }
 
   /** Throws LockLost once the lock is known to be lost, or its time has passed without a renewal. */
   check() {
-    if (!this.#released && performance.now() >= this.#validUntil) this.#lose('expired');
-    this.signal.throwIfAborted();
+    this.#expire();
+    if (this.#loss && !this.#released) throw this.#loss;
   }
 
-  /** Releases the lock; tells whether it was still held. What is left of several, of which one is lost, too. */
+  loss(reason) {
+    return new LockLost(this.#keys.join(', '), reason, performance.now() - this.#since);
+  }
+
+  #expire() {
+    if (!this.#released && performance.now() >= this.#validUntil) this.#lose('expired');
+  }
+
   async release() {
-    const first = !this.#released;
     this.#released ??= this.lost ? this.#abandon() : this.#giveBack();
     try {
-      return await this.#released && first;
+      return await this.#released;
     } finally {
       this.#stop();
       close(this.#own);
+      this.isEnded = true;
+      this.#end();
     }
-  }
-
-  async [Symbol.asyncDispose]() {
-    const released = this.#released;
-    if (!await this.release() && !released) throw this.signal.reason ?? new LockLost(this.#keys.join(', '), 'expired');
   }
 
   /** Releases each lock; tells whether all were held. A lock that is gone may have gone by a release whose reply was
    *  lost: that is no loss if the lock was held when it was sent. */
   async #giveBack() {
     const limit = Math.max(this.#validUntil, performance.now() + RELEASE_MS);
-    const releases = this.#keys.map((key) => ['LOCK.RELEASE', key, this.token]);
+    const releases = this.#keys.map((key) => this.#isPlain
+      ? ['EVAL', RELEASE, 1, key, this.token]
+      : ['LOCK.RELEASE', key, this.token]);
     for (let attempt = 1, isUnanswered = false; ; attempt += 1) {
       const wasHeld = !this.lost && performance.now() < this.#validUntil;
       const by = Math.min(limit, performance.now() + this.#ttl / PARTS);
@@ -265,9 +449,10 @@ export class Lock {
     }
   }
 
-  /** Gives back what is left of a lock that is lost. Nobody waits for it in vain: it also expires. */
+  /** Gives back what is left of a lock that is lost, unless its owner may have acquired that again. Nobody waits for it in
+   *  vain: it also expires. */
   async #abandon() {
-    if (this.#keys.length > 1) await this.#giveBack().catch(() => {});
+    if (this.#keys.length > 1 && this.#isAlone) await this.#giveBack().catch(() => {});
     return false;
   }
 
@@ -289,7 +474,11 @@ export class Lock {
         reached = performance.now();
         const left = wait - waited();
         const block = left === Infinity ? ['BLOCK', 0] : left >= 1 ? ['BLOCK', Math.floor(left)] : [];
-        return await inTime(by, this.#ask([...words, ...block], signal));
+        const granted = await inTime(by, this.#ask([...words, ...block], signal)).catch((error) => {
+          this.#isPlain = this.#canBePlain && /unknown command/i.test(error?.message);
+          if (!this.#isPlain) throw error;
+        });
+        return this.#isPlain ? await this.#poll(() => wait - waited(), signal) : granted;
       } catch (error) {
         if (isReply(error) || signal?.aborted) throw error; // an error of the server is final
         close(this.#own);
@@ -299,6 +488,43 @@ export class Lock {
         if (breaks > 1) await sleep(this.#pause());
         signal?.throwIfAborted();
       }
+    }
+  }
+
+  /** Sets the key as soon as it is free, on a server without LOCK commands. */
+  async #poll(left, signal) {
+    const [key] = this.#keys;
+    const ask = (words) => inTime(performance.now() + this.#ttl / PARTS, call(this.#own, words));
+    for (;;) {
+      const isSet = await ask(['SET', key, this.token, 'NX', 'PX', this.#ttl]) !== null;
+      // A request whose reply was lost may have set it.
+      if (isSet || await ask(['EVAL', RENEW, 1, key, this.token, this.#ttl])) return true;
+      if (left() <= 0) return null;
+      const pause = POLL_MS + Math.random() * 2 * POLL_MS;
+      await sleep(Math.min(pause, left()), undefined, { signal }).catch(() => signal.throwIfAborted());
+    }
+  }
+
+  /** Who holds the lock, as far as the server tells. */
+  async #notAcquired() {
+    const by = performance.now() + this.#ttl / PARTS;
+    const ask = (...words) => inTime(by, call(this.#own, words)).catch(() => null);
+    try {
+      if (this.#isPlain) {
+        const ttl = await ask('PTTL', this.#keys[0]);
+        return new NotAcquired(this.#keys[0], { ttl: ttl > 0 ? ttl : undefined });
+      }
+      for (const key of this.#keys) {
+        const info = fields(await ask('LOCK.INFO', key));
+        if (!info || info.mode === 'free') continue;
+        const of = fields(info.holders?.[0]) ?? info;
+        const holder = { clientName: of['client-name'] ?? '', addr: of.addr ?? '', meta: of.meta ?? '' };
+        const ttl = info.pttl > 0 ? info.pttl : undefined;
+        return new NotAcquired(key, { holder, age: info['age-ms'] ?? undefined, ttl });
+      }
+      return new NotAcquired(this.#keys.join(', '));
+    } finally {
+      close(this.#own);
     }
   }
 
@@ -334,6 +560,7 @@ export class Lock {
       else this.#lose(reason);
     };
     const own = this.#own;
+    if (this.#isPlain) return close(own); // nothing is told
     await inTime(by, subscribe(own, this.#keys.map((key) => `__lock__:${key}`), told));
     this.#broken.then(() => own === this.#own && this.#reconnect());
   }
@@ -384,6 +611,7 @@ export class Lock {
   /** Has the server move the lock to a new connection, before anything else is sent for it. Tells whether it may still
    *  be held: a session may not, unless all has moved. */
   async #resume() {
+    if (this.#isPlain) return true;
     if (!this.#isAlone) return !this.#session || this.#resumeOwned();
     try {
       const resumed = await call(this.#own, ['LOCK.RESUME', this.token]);
@@ -396,7 +624,7 @@ export class Lock {
 
   /** LOCK.RESUME would move all locks of the owner, also away from connections that are well. */
   async #resumeOwned() {
-    const renew = (key) => call(this.#own, ['LOCK.RENEW', key, this.token, 'PX', this.#ttl]);
+    const renew = (key) => call(this.#own, this.#renewal(key));
     const ours = (fence, at) => Number(fence) === this.fences.get(this.#keys[at]);
     if (!(await Promise.all(this.#keys.map(renew))).every(ours)) return false;
     const fences = [await call(this.#own, this.#words())].flat();
@@ -434,8 +662,8 @@ export class Lock {
 
   async #renewOver(client, by, reason) {
     const since = performance.now();
-    const renew = (key) => call(client, ['LOCK.RENEW', key, this.token, 'PX', this.#ttl]);
-    const asked = Promise.all(this.#keys.map(renew));
+    const isExtended = this.#isExtended;
+    const asked = Promise.all(this.#keys.map((key) => call(client, this.#renewal(key))));
     const fences = await inTime(by, asked).catch((error) => {
       if (error instanceof Stuck && client === this.#client) {
         this.#isStuck = true;
@@ -444,8 +672,21 @@ export class Lock {
       }
       throw error;
     });
-    if (this.#keys.every((key, at) => Number(fences[at]) === this.fences.get(key))) this.#held(since);
-    else this.#lose(reason);
+    const expected = (key) => this.#isPlain ? 1 : this.fences.get(key);
+    if (!this.#keys.every((key, at) => Number(fences[at]) === expected(key))) this.#lose(reason);
+    else if (isExtended) this.#held(since);
+  }
+
+  /** Whether the time is not over for which the lock is renewed. */
+  get #isExtended() {
+    return this.#since === undefined || performance.now() - this.#since < this.#renewFor;
+  }
+
+  /** Words a renewal, or only the question whether the lock is held. */
+  #renewal(key) {
+    const isExtended = this.#isExtended;
+    if (this.#isPlain) return ['EVAL', isExtended ? RENEW : LOOK, 1, key, this.token, this.#ttl];
+    return isExtended ? ['LOCK.RENEW', key, this.token, 'PX', this.#ttl] : ['LOCK.FENCE', key, this.token];
   }
 
   /** Notes that the server held the lock for this client at a time, with its whole TTL to come. */
@@ -453,7 +694,9 @@ export class Lock {
     if (this.#isOver) return;
     this.#stop();
     this.#validUntil = since + this.#ttl;
-    this.#later(this.#ttl / PARTS - (performance.now() - since), () => this.#renew());
+    const pause = this.#renewEvery - (performance.now() - since);
+    const isLast = performance.now() + pause - (this.#since ?? performance.now()) >= this.#renewFor;
+    if (!isLast) this.#later(pause, () => this.#renew());
     this.#later(this.#validUntil - performance.now(), () => this.#lose('expired'));
   }
 
@@ -477,10 +720,15 @@ export class Lock {
   #lose(reason) {
     if (this.#isOver) return;
     this.lost = reason;
+    this.#loss = this.loss(reason);
     this.#stop();
     this.#quit();
-    this.#abort.abort(new LockLost(this.#keys.join(', '), reason));
-    this.#onLost?.(this);
+    for (const [lock, onLost] of this.#locks) this.#tell(lock, onLost);
+  }
+
+  #tell(lock, onLost) {
+    lock.abort(this.#loss);
+    onLost?.(lock);
   }
 }
 

@@ -15,6 +15,7 @@ class Run {
   locks = new Map();
   told = [];
   waiting = new Map();
+  errors = new Map(); // of those who were refused
   killed = new Set();
 
   objects = new Map(); // options that several acquisitions have in common
@@ -28,6 +29,7 @@ class Run {
   async acquire(names, step) {
     const before = await this.inLine();
     this.begin(names, step);
+    if (step.expect === 'begins') return;
     if (step.expect === 'waits') await until(async () => await this.inLine() > before);
     else await this.ends(step.as, { expect: step.expect ?? 'held' });
   }
@@ -36,16 +38,20 @@ class Run {
     this.waiting.set(step.as, acquire(this.client, names, this.options(step)).then((lock) => {
       this.locks.set(step.as, lock);
       return { held: '' };
-    }, outcome));
+    }, (error) => {
+      this.errors.set(step.as, error);
+      return outcome(error);
+    }));
   }
 
   options({ object = Symbol(), ttl_ms: ttl = 60_000, wait_ms: wait = Infinity, on_lost: then, ...step }) {
-    const { as, expect, acquire: _, by, ...others } = step; // a lock knows no thread
+    // A lock knows no thread.
+    const { as, expect, acquire: _, by, renew_ms: renewEvery, renew_for_ms: renewFor, ...others } = step;
     const onLost = (lock) => {
       this.told.push(lock);
       if (then) this.begin(then.acquire, then);
     };
-    if (!this.objects.has(object)) this.objects.set(object, { ttl, wait, onLost, ...others });
+    if (!this.objects.has(object)) this.objects.set(object, { ttl, wait, renewEvery, renewFor, onLost, ...others });
     return this.objects.get(object);
   }
 
@@ -77,8 +83,18 @@ class Run {
     assert.throws(() => lock.check(), LockLost);
   }
 
-  fence(which, { above, same_as: same }) {
-    if (above) assert.ok(this.fenceOf(which) > this.fenceOf(above), `${which} above ${above}`);
+  refused(name, { name: key, meta, age_ms: age, ttl_ms: ttl }) {
+    const error = this.errors.get(name);
+    assert.deepEqual([error.key, error.holder.meta, error.age, error.ttl], [key, meta, age, ttl]);
+  }
+
+  async key(name, { pttl }) {
+    await until(async () => await this.admin.call('PTTL', name) === pttl);
+  }
+
+  fence(which, { above, same_as: same, is }) {
+    if (is === null) assert.equal(this.fenceOf(which), null);
+    else if (above) assert.ok(this.fenceOf(which) > this.fenceOf(above), `${which} above ${above}`);
     else assert.equal(this.fenceOf(which), this.fenceOf(same));
   }
 
@@ -142,7 +158,7 @@ class Run {
 const fields = (flat) => Object.fromEntries(flat.flatMap((word, at) => at % 2 ? [] : [[word, flat[at + 1]]]));
 
 function outcome(error) {
-  if (error instanceof NotAcquired) return { 'not acquired': '' };
+  if (error instanceof NotAcquired) return { 'not acquired': String(error.message) };
   return error instanceof Deadlock ? { deadlock: error.cycle } : { error: String(error.message) };
 }
 
