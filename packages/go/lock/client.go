@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 )
 
 // Client opens connections to a keylatch server, by the client library that the program has.
@@ -17,9 +18,9 @@ type Client interface {
 
 // Conn is a connection; it has to be the same for all its commands, because a session is bound to it.
 type Conn interface {
-	// Do sends a command, whose words are all strings, and returns its reply: nil for null, int64, or []any, also of
-	// strings, which are only counted; nothing else is looked at. An error with which the server has answered has to be an Error; any other means that the
-	// connection is broken.
+	// Do sends a command, whose words are all strings, and returns its reply: nil for null, int64, string or []byte, []any,
+	// and in RESP3 map[any]any or map[string]any. An error with which the server has answered has to be an Error; any other
+	// means that the connection is broken.
 	Do(ctx context.Context, words ...any) (any, error)
 	Close() error
 }
@@ -57,4 +58,41 @@ func do(ctx context.Context, conn Conn, words []any) (any, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// fields returns the fields of a map, which is an array in RESP2; nil if there is none.
+func fields(reply any) map[string]any {
+	found := map[string]any{}
+	switch reply := reply.(type) {
+	case []any:
+		for at := 0; at+1 < len(reply); at += 2 {
+			found[text(reply[at])] = reply[at+1]
+		}
+	case map[any]any:
+		for field, value := range reply {
+			found[text(field)] = value
+		}
+	case map[string]any:
+		return reply
+	default:
+		return nil
+	}
+	return found
+}
+
+func text(reply any) string {
+	switch reply := reply.(type) {
+	case string:
+		return reply
+	case []byte:
+		return string(reply)
+	}
+	return ""
+}
+
+func milliseconds(reply any) time.Duration {
+	if number, _ := reply.(int64); number > 0 {
+		return time.Duration(number) * time.Millisecond
+	}
+	return 0
 }

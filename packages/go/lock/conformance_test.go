@@ -28,6 +28,7 @@ type run struct {
 	locks   map[string]*lock.Lock
 	objects map[any]lock.Options // that several acquisitions have in common
 	waiting map[string]chan outcome
+	refused map[any]*lock.NotAcquiredError
 	killed  map[any]bool
 }
 
@@ -59,6 +60,7 @@ func TestListOfAllLanguages(t *testing.T) {
 			r := &run{
 				T: t, admin: steered(t), client: theServer(), locks: map[string]*lock.Lock{},
 				objects: map[any]lock.Options{}, waiting: map[string]chan outcome{}, killed: map[any]bool{},
+				refused: map[any]*lock.NotAcquiredError{},
 			}
 			if scenario.Moves || scenario.Stalls {
 				r.moving = newMoving(t)
@@ -109,7 +111,7 @@ func (r *run) step(s step) {
 	verbs := map[string]func(any, step){
 		"acquire": r.acquire, "ends": r.ends, "release": r.release, "holds": r.holds, "lost": r.lost,
 		"fence": r.fence, "command": r.command, "info": r.info, "cut": r.cut, "resumes": r.resumes,
-		"failover": r.failover, "stall": r.stall,
+		"refused": r.isRefused, "key": r.key, "failover": r.failover, "stall": r.stall,
 	}
 	for verb, call := range verbs {
 		if argument, is := s[verb]; is {
@@ -141,6 +143,9 @@ func (r *run) acquire(names any, s step) {
 	}()
 	if s["expect"] == "waits" {
 		until(r.T, "in line", func() bool { return r.inLine() > before })
+		return
+	}
+	if s["expect"] == "begins" {
 		return
 	}
 	if _, is := s["expect"]; !is {
@@ -175,6 +180,13 @@ func (r *run) options(s step) lock.Options {
 		options.Wait = time.Duration(number("wait_ms")) * time.Millisecond
 		if options.Wait == 0 {
 			options.Wait = lock.NoWait
+		}
+	}
+	options.RenewEvery = time.Duration(number("renew_ms")) * time.Millisecond
+	if _, is := s["renew_for_ms"]; is {
+		options.RenewFor = time.Duration(number("renew_for_ms")) * time.Millisecond
+		if options.RenewFor == 0 {
+			options.RenewFor = lock.NoRenewal
 		}
 	}
 	if object, is := s["object"]; is {
@@ -213,11 +225,14 @@ func (r *run) ends(name any, s step) {
 	delete(r.waiting, name.(string))
 	kind, told := "held", ""
 	var deadlock *lock.DeadlockError
+	var refused *lock.NotAcquiredError
 	switch {
 	case got.err == nil:
 		r.locks[name.(string)] = got.held
 	case errors.Is(got.err, lock.ErrNotAcquired):
-		kind = "not acquired"
+		kind, told = "not acquired", got.err.Error()
+		errors.As(got.err, &refused)
+		r.refused[name] = refused
 	case errors.As(got.err, &deadlock):
 		kind, told = "deadlock", deadlock.Cycle
 	default:
@@ -264,7 +279,28 @@ func (r *run) lost(name any, s step) {
 	r.Fatal(s, lost)
 }
 
+func (r *run) isRefused(name any, s step) {
+	told := r.refused[name]
+	ms := func(time time.Duration) float64 { return float64(time.Milliseconds()) }
+	if told.Name != s["name"] || told.Meta != s["meta"] || ms(told.Age) != s["age_ms"] || ms(told.TTL) != s["ttl_ms"] {
+		r.Fatal(s, told)
+	}
+}
+
+func (r *run) key(name any, s step) {
+	until(r.T, "its TTL", func() bool {
+		reply, err := r.admin.call("PTTL", name)
+		return err == nil && same(reply, s["pttl"])
+	})
+}
+
 func (r *run) fence(which any, s step) {
+	if _, is := s["is"]; is {
+		if r.fenceOf(which) != 0 {
+			r.Fatal(s, r.fenceOf(which))
+		}
+		return
+	}
 	if above, is := s["above"]; is {
 		if r.fenceOf(which) <= r.fenceOf(above) {
 			r.Fatal(s, r.fenceOf(which), r.fenceOf(above))
