@@ -24,9 +24,9 @@ public interface Client {
      */
     interface Connection extends AutoCloseable {
         /**
-         * Sends a command and returns its reply: null, a Long, or a List, also of strings, which are only counted;
-         * nothing else is looked at. An error with which the server has answered has to be a {@link LockException.Refused}; an IOException means that the
-         * connection is broken.
+         * Sends a command and returns its reply: null, a Long, a String or byte[], a List, and in RESP3 a Map. An error with
+         * which the server has answered has to be a {@link LockException.Refused}; an IOException means that the connection
+         * is broken.
          */
         Object call(List<String> words) throws IOException;
 

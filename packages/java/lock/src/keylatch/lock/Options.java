@@ -11,17 +11,25 @@ public final class Options {
     /** The parts of a TTL: it is renewed after one, and no reply is waited for longer than another. */
     private static final int PARTS = 3;
 
+    // For servers without LOCK commands.
+    private static final String HELD = "if redis.call('GET', KEYS[1]) == ARGV[1] then return ";
+    private static final String RENEW = HELD + "redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
+    private static final String LOOK = HELD + "1 end return 0";
+    private static final String RELEASE = HELD + "redis.call('DEL', KEYS[1]) end return 0";
+
     private Duration ttl = Duration.ofSeconds(30);
     private Duration wait;
     private boolean shared;
     private boolean session;
     private Integer permits;
     private Integer of;
+    private Duration renewEvery;
+    private Duration renewFor;
     private String meta;
     private String owner;
     private boolean hasOwner;
 
-    /** For how long the lock outlives its last renewal, which is after a third of that; 30 s by default. */
+    /** For how long the lock outlives its last renewal; 30 s by default. */
     public Options ttl(Duration ttl) {
         if (ttl.toMillis() < 1) throw new IllegalArgumentException("the TTL has to be at least a millisecond");
         this.ttl = ttl;
@@ -31,6 +39,21 @@ public final class Options {
     /** For how long to wait in line; null, the default, for as long as it takes, zero for not at all. */
     public Options waitAtMost(Duration wait) {
         this.wait = wait;
+        return this;
+    }
+
+    /** The time from one renewal to the next; a third of the TTL by default. */
+    public Options renewEvery(Duration interval) {
+        renewEvery = interval;
+        return this;
+    }
+
+    /**
+     * For how long the lock is renewed, from its acquisition, so that work which never ends does not hold it for ever; null,
+     * the default, for as long as it is held, zero for not at all.
+     */
+    public Options renewFor(Duration limit) {
+        renewFor = limit;
         return this;
     }
 
@@ -66,7 +89,8 @@ public final class Options {
 
     /**
      * The token of all locks of one thread of work, of its own: a wait that would never end because of a lock of the same
-     * owner is a {@link LockException.Deadlock} at once. A lock that its owner holds is granted to it again.
+     * owner is a {@link LockException.Deadlock} at once. A lock that its owner holds by the same client is acquired again
+     * at once, by any thread, on the terms of the first time, and released with the last.
      */
     public Options owner(String owner) {
         this.owner = owner;
@@ -81,8 +105,12 @@ public final class Options {
         if (shared && permits != null)
             throw new IllegalArgumentException("a lock is shared or has permits, not both");
         if (of != null && permits == null) throw new IllegalArgumentException("a size needs permits");
+        if (renewEvery != null && (renewEvery.compareTo(Duration.ZERO) <= 0 || renewEvery.compareTo(ttl) >= 0))
+            throw new IllegalArgumentException("a lock has to be renewed before its TTL is over");
         Options copy = new Options();
         copy.ttl = ttl;
+        copy.renewEvery = renewEvery;
+        copy.renewFor = renewFor;
         copy.wait = wait;
         copy.shared = shared;
         copy.session = session;
@@ -106,6 +134,29 @@ public final class Options {
     /** For how long the lock is waited for, and the reply to that; null for ever. */
     Long answerNanos(long waited) {
         return wait == null ? null : Math.max(0, wait.toNanos() - waited) + patienceNanos();
+    }
+
+    /** What is left of the time to wait. */
+    long leftNanos(long waited) {
+        return wait == null ? Long.MAX_VALUE : wait.toNanos() - waited;
+    }
+
+    long renewalNanos() {
+        return renewEvery == null ? patienceNanos() : renewEvery.toNanos();
+    }
+
+    /** Whether a renewal at this age extends the lock, because the time of all of them is not over. */
+    boolean isExtended(long age) {
+        return renewFor == null || age < renewFor.toNanos();
+    }
+
+    /** Whether a server without LOCK commands can grant this. */
+    boolean isPlain(List<String> names) {
+        return names.size() == 1 && !shared && permits == null && !session;
+    }
+
+    String mode() {
+        return shared ? "shared" : "permits " + permits;
     }
 
     boolean isShared() {
@@ -162,29 +213,46 @@ public final class Options {
         return List.of("LOCK.RESUME", owner);
     }
 
-    List<String> renew(String name) {
-        return List.of("LOCK.RENEW", name, owner, "PX", String.valueOf(ttl.toMillis()));
+    /** Words the command that takes a lock where there are no LOCK commands. */
+    List<String> set(String name) {
+        return List.of("SET", name, owner, "NX", "PX", String.valueOf(ttl.toMillis()));
     }
 
-    List<String> release(String name) {
-        return List.of("LOCK.RELEASE", name, owner);
+    List<String> renew(String name, boolean isPlain) {
+        String millis = String.valueOf(ttl.toMillis());
+        if (isPlain) return List.of("EVAL", RENEW, "1", name, owner, millis);
+        return List.of("LOCK.RENEW", name, owner, "PX", millis);
+    }
+
+    /** Words the command that tells whether a lock is held, as a renewal does. */
+    List<String> look(String name, boolean isPlain) {
+        return isPlain ? List.of("EVAL", LOOK, "1", name, owner) : List.of("LOCK.FENCE", name, owner);
+    }
+
+    List<String> release(String name, boolean isPlain) {
+        return isPlain ? List.of("EVAL", RELEASE, "1", name, owner) : List.of("LOCK.RELEASE", name, owner);
     }
 
     /** Whether a server refuses because it has no such command, or not for this user. */
     static boolean lacksCommand(LockException.Refused error) {
-        String told = error.getMessage().toLowerCase(Locale.ROOT);
-        return told.contains("unknown command") || told.startsWith("noperm ");
+        return lacks(error, "unknown command") || error.getMessage().startsWith("NOPERM ");
+    }
+
+    /** Whether an error has these words, by which a server says that it lacks something. */
+    static boolean lacks(LockException.Refused error, String words) {
+        return error.getMessage().toLowerCase(Locale.ROOT).contains(words);
     }
 
     /** Tells what an error of the server says of the lock. */
     LockException refusal(List<String> names, LockException.Refused error) {
         String told = error.getMessage();
         if (told.startsWith("DEADLOCK ")) return new LockException.Deadlock(told.substring("DEADLOCK ".length()));
-        String lower = told.toLowerCase(Locale.ROOT);
-        if (!lower.contains("unknown command") && !lower.contains("syntax error")) return error;
+        if (!lacks(error, "unknown command") && !lacks(error, "syntax error")) return error;
         if (names.size() > 1)
             return new LockException.Unsupported("the server cannot lock several names at once", error);
         if (permits != null) return new LockException.Unsupported("the server has no permits", error);
-        return shared ? new LockException.Unsupported("the server has no shared locks", error) : error;
+        if (shared) return new LockException.Unsupported("the server has no shared locks", error);
+        boolean isSession = session && lacks(error, "unknown command");
+        return isSession ? new LockException.Unsupported("the server has no sessions", error) : error;
     }
 }

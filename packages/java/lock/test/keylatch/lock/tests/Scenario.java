@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -31,6 +32,7 @@ final class Scenario {
     private final Map<String, Options> objects = new HashMap<>(); // which several acquisitions have in common
     private final Map<String, Lock> locks = new HashMap<>();
     private final Map<String, CompletableFuture<Outcome>> waiting = new HashMap<>();
+    private final Map<Object, LockException.NotAcquired> refused = new ConcurrentHashMap<>();
     private final Set<Object> killed = new HashSet<>();
 
     /** A scenario in which the server moves, or connections to it are stuck, or neither. */
@@ -63,6 +65,8 @@ final class Scenario {
             case "fence" -> fence(argument, step);
             case "command" -> command((List<?>) argument, step);
             case "info" -> until(() -> shows(admin.info((String) argument), (Map<?, ?>) step.get("has")));
+            case "refused" -> isRefused(refused.get(argument), step);
+            case "key" -> until(() -> step.get("pttl").equals(admin.call("PTTL", argument)));
             case "cut" -> cut(admin.info((String) argument), (Long) step.get("waiter"));
             case "failover" -> failover(admin.info((String) argument), step.containsKey("stuck"));
             case "stall" -> stall(admin.info((String) argument), step.containsKey("replies"));
@@ -76,15 +80,16 @@ final class Scenario {
         CompletableFuture<Outcome> done = begin(step);
         CompletableFuture<Outcome> next = step.get("on_lost") instanceof Map<?, ?> then ? begin(then) : null;
         Thread thread = new Thread(() -> {
-            Outcome outcome = outcome(options(step), list(names));
+            Outcome outcome = outcome(options(step), list(names), step.get("as"));
             if (next != null) {
                 Map<?, ?> then = (Map<?, ?>) step.get("on_lost");
-                outcome.lock.lost().thenRun(() -> next.complete(outcome(options(then), list(then.get("acquire")))));
+                outcome.lock.lost().thenRun(() -> next.complete(outcome(options(then), list(then.get("acquire")), then.get("as"))));
             }
             done.complete(outcome);
         });
         thread.setDaemon(true);
         thread.start();
+        if ("begins".equals(step.get("expect"))) return;
         if ("waits".equals(step.get("expect"))) until(() -> inLine() > before);
         else ends((String) step.get("as"), step.containsKey("expect") ? step.get("expect") : "held");
     }
@@ -110,6 +115,8 @@ final class Scenario {
         Options options = new Options().ttl(Duration.ofMinutes(1));
         if (step.get("ttl_ms") instanceof Long ttl) options.ttl(Duration.ofMillis(ttl));
         if (step.get("wait_ms") instanceof Long wait) options.waitAtMost(Duration.ofMillis(wait));
+        if (step.get("renew_ms") instanceof Long interval) options.renewEvery(Duration.ofMillis(interval));
+        if (step.get("renew_for_ms") instanceof Long limit) options.renewFor(Duration.ofMillis(limit));
         if (step.get("permits") instanceof Long permits) options.permits(permits.intValue());
         if (step.get("of") instanceof Long size) options.of(size.intValue());
         if (step.get("meta") instanceof String meta) options.meta(meta);
@@ -119,11 +126,12 @@ final class Scenario {
         return options;
     }
 
-    private Outcome outcome(Options options, String[] names) {
+    private Outcome outcome(Options options, String[] names, Object as) {
         try {
             return new Outcome(Lock.acquire(server, options, names), "held", "");
-        } catch (LockException.NotAcquired refused) {
-            return new Outcome(null, "not acquired", "");
+        } catch (LockException.NotAcquired error) {
+            refused.put(as, error);
+            return new Outcome(null, "not acquired", error.getMessage());
         } catch (LockException.Deadlock deadlock) {
             return new Outcome(null, "deadlock", deadlock.cycle());
         } catch (Exception error) {
@@ -165,8 +173,14 @@ final class Scenario {
         throw new AssertionError("a check of a lost lock passes");
     }
 
+    private static void isRefused(LockException.NotAcquired told, Map<?, ?> step) {
+        check(told.name().equals(step.get("name")) && told.meta().equals(step.get("meta")), told);
+        check(step.get("age_ms").equals(told.age().toMillis()) && step.get("ttl_ms").equals(told.ttl().toMillis()), told);
+    }
+
     private void fence(Object which, Map<?, ?> step) {
-        if (step.containsKey("above")) check(fenceOf(which) > fenceOf(step.get("above")), "above");
+        if (step.containsKey("is")) check(fenceOf(which) == 0, "none");
+        else if (step.containsKey("above")) check(fenceOf(which) > fenceOf(step.get("above")), "above");
         else check(fenceOf(which) == fenceOf(step.get("same_as")), "the same");
     }
 
