@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 GO = 'package main\nimport "keylatch/lock"\nfunc main() { println(lock.ErrNotAcquired.Error()) }\n'
 GO_TEST = ('package work\nimport ("testing"; "keylatch/double")\n'
            "func TestItStarts(t *testing.T) { double.New(t) }\n")
+RUST = {"Cargo.toml": '[package]\nname = "work"\nedition = "2024"\n', "src/main.rs": "fn main() {}\n"}
 JAVA = "class Work { keylatch.lock.Options options = new keylatch.lock.Options().shared(); }\n"
 # How a line begins, the tool that it needs, what is in the folder before, and what works afterwards.
 PIP_DOUBLE = ("pip install ./keylatch-", "pip", {}, 'python -c "import keylatch; keylatch.instance().close()"')
@@ -27,11 +28,12 @@ NPM_LOCK = ("npm install ./keylatch-lock-", "npm", {}, "node --input-type=module
 GO_LOCK = ("go mod edit -require=keylatch/lock", "go", {"go.mod": "module work\n\ngo 1.19\n", "main.go": GO}, "go run .")
 GO_DOUBLE = ("go mod edit -require=keylatch/double", "go", {"go.mod": "module work\n\ngo 1.19\n", "work_test.go": GO_TEST},
              "KEYLATCH_BINARY=$OUT/../keylatch-static go test .")
+RUST_LOCK = ("cargo add --path ../keylatch/packages/rust/lock", "cargo", RUST, "cargo tree --quiet")
 JAVA_LOCK = ("javac -cp keylatch-lock-", "javac", {"Work.java": JAVA}, "test -e Work.class")
 PAGES = {
     "docs/TESTING.md": [PIP_DOUBLE, NPM_DOUBLE],
     "docs/MIGRATION.md": [PIP_DOUBLE, NPM_DOUBLE],
-    "docs/LOCKS.md": [PIP_LOCK, NPM_LOCK, GO_LOCK, JAVA_LOCK],
+    "docs/LOCKS.md": [PIP_LOCK, NPM_LOCK, GO_LOCK, JAVA_LOCK, RUST_LOCK],
     "packages/python/double/README.md": [PIP_DOUBLE],
     "packages/python/lock/README.md": [PIP_LOCK],
     "packages/node/double/README.md": [NPM_DOUBLE],
@@ -39,6 +41,7 @@ PAGES = {
     "packages/go/double/README.md": [GO_DOUBLE],
     "packages/go/lock/README.md": [GO_LOCK],
     "packages/java/lock/README.md": [JAVA_LOCK],
+    "packages/rust/lock/README.md": [RUST_LOCK],
 }
 
 
@@ -59,6 +62,7 @@ def run(line, files, proof, out, work):
     for package in out.glob("keylatch*"):
         shutil.copy(package, folder)
     for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     if line.startswith("pip"):
         subprocess.run([sys.executable, "-m", "venv", work / "venv"], check=True)

@@ -54,6 +54,10 @@ install_node() {
 install_rust() {
     cargo build --quiet --locked --manifest-path "$here/rust/Cargo.toml" --target-dir "$work/rust" \
         --bin keylatch-client-checks
+    local lock=(--quiet --locked --manifest-path "$own_packages/rust/lock/Cargo.toml" --target-dir "$work/rust-lock")
+    cargo fmt --check --manifest-path "$own_packages/rust/lock/Cargo.toml"
+    cargo clippy "${lock[@]}" --all-features --all-targets -- -D warnings
+    cargo test "${lock[@]}" --all-features --no-run
 }
 # At the same time: most of it waits for the network.
 running=()
@@ -78,7 +82,7 @@ rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 # The packages keylatch-lock, by their own tests: over the newest and the oldest client libraries that they promise.
 helpers() {
     local part running=()
-    for part in helper_of_python helper_of_python_5 helper_of_node helper_of_node_5 helper_of_go helper_of_java; do
+    for part in helper_of_python helper_of_python_5 helper_of_node helper_of_node_5 helper_of_go helper_of_java helper_of_rust; do
         (set -e; "$part") & running+=($!)
     done
     for part in "${running[@]}"; do wait "$part"; done
@@ -101,6 +105,10 @@ helper_of_go() {
 helper_of_java() {
     has javac KEYLATCH_REQUIRE_JAVA || return 0
     in_test_mode timeout 280 "$own_packages/java/lock/test.sh" "$work/java"
+}
+helper_of_rust() {
+    in_test_mode timeout 280 cargo test --quiet --locked --all-features \
+        --manifest-path "$own_packages/rust/lock/Cargo.toml" --target-dir "$work/rust-lock"
 }
 # Succeeds if a tool is installed: has TOOL VARIABLE-THAT-REQUIRES-IT
 has() {

@@ -1,0 +1,271 @@
+//! Acquiring a lock: queueing for it, again if the connection breaks, and leaving the queue.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind, Value};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+use crate::error::{AcquireError, Holder, NotAcquired};
+use crate::held::Hold;
+use crate::keeper::{Keeper, LEAVE_LIMIT, Line, fences};
+use crate::terms::{Dialect, Terms};
+use crate::wire::{Event, Source, is_reply, later, says};
+
+/// Shortest pause between two tries at a server that has no queue, in milliseconds; up to twice as much is added by chance.
+const POLL_MS: u64 = 50;
+
+/// Number of redirections that are followed one after the other.
+const REDIRECTIONS: usize = 5;
+
+/// Grant of a lock.
+struct Grant {
+    fences: Vec<Option<i64>>,
+    /// Time at which the request was sent.
+    asked: Instant,
+}
+
+/// Client that wants a lock.
+struct Seeker {
+    /// None once the lock is granted, or the queue left.
+    line: Option<Line>,
+    began: Instant,
+    /// Time at which the server was last reached.
+    reached: Option<Instant>,
+    /// ID of the connection that asks.
+    id: Option<i64>,
+    /// True while a request may be at the server that was not answered.
+    is_asking: bool,
+}
+
+/// Acquires a lock, and starts the task that holds it.
+///
+/// If the future is dropped, the queue is left, and a lock that was granted at that moment is given back.
+pub(crate) async fn acquire(source: Arc<Source>, terms: Arc<Terms>, began: Instant) -> Result<Arc<Hold>, AcquireError> {
+    let (events, told) = unbounded_channel();
+    let line = Line {
+        source,
+        terms,
+        dialect: Dialect::Locks,
+        node: None,
+        wire: None,
+        is_bound: false,
+        stuck: Vec::new(),
+        events,
+    };
+    let mut seeker = Seeker { line: Some(line), began, reached: None, id: None, is_asking: false };
+    let grant = seeker.seek().await?;
+    let Some(line) = seeker.line.take() else { return Err(gone()) };
+    Ok(start(line, grant, told))
+}
+
+fn start(mut line: Line, grant: Grant, told: UnboundedReceiver<Event>) -> Arc<Hold> {
+    line.is_bound = true;
+    let has_waited = grant.asked.elapsed() > line.terms.pause();
+    let since = if has_waited { Instant::now() } else { grant.asked };
+    let (order, ordered) = oneshot::channel();
+    let hold = Arc::new(Hold::new(line.terms.clone(), grant.fences, since, order));
+    tokio::spawn(Keeper::new(line, hold.clone(), has_waited).keep(told, ordered));
+    hold
+}
+
+fn gone() -> AcquireError {
+    RedisError::from((ErrorKind::Client, "the lock is being acquired already")).into()
+}
+
+impl Seeker {
+    /// Asks for the lock until it is granted or refused, or the wait is over.
+    async fn seek(&mut self) -> Result<Grant, AcquireError> {
+        let (mut breaks, mut redirections) = (0, 0);
+        loop {
+            let error = match self.ask().await {
+                Ok(Some(grant)) => return Ok(grant),
+                Ok(None) => return Err(AcquireError::NotAcquired(Box::new(self.not_acquired().await))),
+                Err(error) => error,
+            };
+            if error.redirect_node().is_some() && redirections < REDIRECTIONS {
+                redirections += 1;
+            } else if is_reply(&error) && !is_passing(&error) {
+                self.is_asking = false;
+                return Err(self.refusal(error));
+            } else {
+                breaks += 1;
+                if !self.asks_again(breaks) {
+                    self.leave().await;
+                    return Err(error.into());
+                }
+                if breaks > 1 {
+                    sleep(self.terms().pause()).await;
+                }
+            }
+        }
+    }
+
+    fn terms(&self) -> Arc<Terms> {
+        self.line.as_ref().map_or_else(|| Arc::new(Terms::new(Vec::new())), |line| line.terms.clone())
+    }
+
+    /// Sends the request, and waits for its reply; none if the lock is not obtained.
+    async fn ask(&mut self) -> RedisResult<Option<Grant>> {
+        let (began, terms) = (self.began, self.terms());
+        let Some(line) = &mut self.line else { return Ok(None) };
+        let limit = terms.wait.map(|wait| later(terms.patience() + wait.saturating_sub(began.elapsed())));
+        line.dialect = Dialect::Locks;
+        let id = line.call(redis::cmd("CLIENT").arg("ID"), limit).await;
+        if matches!(&id, Err(error) if !is_reply(error)) {
+            return Err(id.err().unwrap_or_else(closed));
+        }
+        self.id = id.ok().and_then(|id| i64::from_redis_value(id).ok());
+        self.reached = Some(Instant::now());
+        let (asked, was_asking) = (Instant::now(), self.is_asking);
+        self.is_asking = true;
+        match line.call(&terms.acquire(began.elapsed()), limit).await {
+            Ok(reply) => {
+                self.is_asking = false;
+                Ok(fences(reply)?.map(|fences| Grant { fences, asked }))
+            }
+            Err(error) if says(&error, "unknown command") && terms.is_plain() => {
+                self.is_asking = was_asking;
+                line.dialect = Dialect::Scripts;
+                self.poll().await
+            }
+            Err(error) => {
+                if is_passing(&error) {
+                    line.wire = None; // the next one may go to the primary
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Tries to set the key until it is free, or the wait is over.
+    async fn poll(&mut self) -> RedisResult<Option<Grant>> {
+        let (began, terms) = (self.began, self.terms());
+        let Some(line) = &mut self.line else { return Ok(None) };
+        loop {
+            let (asked, limit, was_asking) = (Instant::now(), Some(later(terms.patience())), self.is_asking);
+            self.is_asking = true;
+            let mut is_set = line.call(&terms.set(), limit).await? == Value::Okay;
+            if !is_set && was_asking {
+                // A request whose reply was lost may have set it.
+                let renewal = terms.renew(&terms.names[0], Dialect::Scripts);
+                is_set = line.call(&renewal, limit).await? == Value::Int(1);
+            }
+            self.is_asking = false;
+            self.reached = Some(Instant::now());
+            if is_set {
+                return Ok(Some(Grant { fences: vec![None], asked }));
+            }
+            let left = terms.wait.map_or(Duration::MAX, |wait| wait.saturating_sub(began.elapsed()));
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let mut chance = [0];
+            _ = getrandom::fill(&mut chance);
+            sleep(left.min(Duration::from_millis(POLL_MS + POLL_MS * u64::from(chance[0]) / 128))).await;
+        }
+    }
+
+    /// Returns true if a request is sent again whose connection broke. The first time it always is: its reply may be all that
+    /// was lost. Later, while the wait lasts, and unless the server has not been reached for a TTL.
+    fn asks_again(&self, breaks: usize) -> bool {
+        let terms = self.terms();
+        let Some(reached) = self.reached else { return false };
+        breaks == 1 || terms.wait.is_none_or(|wait| self.began.elapsed() < wait) && reached.elapsed() < terms.ttl
+    }
+
+    /// Tells what an error of the server says of the lock.
+    fn refusal(&self, error: RedisError) -> AcquireError {
+        if error.code() == Some("DEADLOCK") {
+            return AcquireError::Deadlock(error.detail().unwrap_or_default().to_owned());
+        }
+        let terms = self.terms();
+        let is_too_old = says(&error, "syntax error") && !terms.is_plain();
+        match says(&error, "unknown command") || is_too_old {
+            true => AcquireError::Unsupported(terms.lacked()),
+            false => AcquireError::Redis(error),
+        }
+    }
+
+    /// Asks who holds the lock.
+    async fn not_acquired(&mut self) -> NotAcquired {
+        let terms = self.terms();
+        let mut told = NotAcquired { name: terms.shown().remove(0), holder: None, age: None, ttl: None };
+        let Some(line) = &mut self.line else { return told };
+        let limit = Some(later(terms.patience()));
+        for (name, shown) in terms.names.iter().zip(terms.shown()) {
+            if line.dialect == Dialect::Scripts {
+                let ttl = line.call(redis::cmd("PTTL").arg(name), limit).await;
+                told.ttl = ttl.ok().and_then(|ttl| milliseconds(&ttl));
+                return told;
+            }
+            let reply = line.call(redis::cmd("LOCK.INFO").arg(name), limit).await.unwrap_or(Value::Nil);
+            let Ok(Some(info)) = Option::<HashMap<String, Value>>::from_redis_value(reply) else { continue };
+            if text(&info, "mode") != "free" {
+                told.name = shown;
+                told.holder = Some(holder(&info));
+                told.age = info.get("age-ms").and_then(milliseconds);
+                told.ttl = info.get("pttl").and_then(milliseconds);
+                return told;
+            }
+        }
+        told
+    }
+
+    /// Leaves the queue, and gives back a lock that was granted meanwhile.
+    async fn leave(&mut self) {
+        self.is_asking = false;
+        if let Some(line) = self.line.take() {
+            leave(line, self.id).await;
+        }
+    }
+}
+
+impl Drop for Seeker {
+    fn drop(&mut self) {
+        let line = self.line.take().filter(|_| self.is_asking);
+        if let (Some(line), Ok(runtime)) = (line, Handle::try_current()) {
+            runtime.spawn(leave(line, self.id));
+        }
+    }
+}
+
+async fn leave(mut line: Line, id: Option<i64>) {
+    let until = later(LEAVE_LIMIT);
+    let waiting = line.wire.take(); // is closed at the end: before that, its request can still be granted
+    if let Some(id) = id {
+        _ = line.call(redis::cmd("CLIENT").arg("UNBLOCK").arg(id), Some(until)).await;
+    }
+    _ = line.give_back(until, || true).await;
+    drop(waiting);
+}
+
+/// Returns true if an error of the server passes: it is loading, or no primary any more.
+fn is_passing(error: &RedisError) -> bool {
+    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly, TryAgain};
+    matches!(error.kind(), ErrorKind::Server(BusyLoading | ClusterDown | MasterDown | ReadOnly | TryAgain))
+}
+
+fn closed() -> RedisError {
+    (ErrorKind::Io, "the connection is closed").into()
+}
+
+/// Reads a holder: the lock itself shows an exclusive one, and a list those who share it.
+fn holder(info: &HashMap<String, Value>) -> Holder {
+    let listed = info.get("holders").cloned().unwrap_or(Value::Nil);
+    let listed = Vec::<HashMap<String, Value>>::from_redis_value(listed).unwrap_or_default();
+    let first = listed.first().unwrap_or(info);
+    Holder { client_name: text(first, "client-name"), addr: text(first, "addr"), meta: text(first, "meta") }
+}
+
+fn text(info: &HashMap<String, Value>, field: &str) -> String {
+    info.get(field).and_then(|value| String::from_redis_value(value.clone()).ok()).unwrap_or_default()
+}
+
+fn milliseconds(value: &Value) -> Option<Duration> {
+    u64::from_redis_value(value.clone()).ok().map(Duration::from_millis)
+}

@@ -1,0 +1,239 @@
+//! A lock that is held.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use redis::{ErrorKind, RedisResult};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::error::LockLost;
+use crate::terms::Terms;
+
+/// A lock that is held, until it is released or lost. Dropping it releases it, too, without waiting for that.
+#[derive(Debug)]
+pub struct Held {
+    hold: Arc<Hold>,
+    is_ended: AtomicBool,
+}
+
+/// The hold of a lock, which several acquisitions of one owner may have in common.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) terms: Arc<Terms>,
+    pub(crate) fences: Vec<Option<i64>>,
+    since: Instant,
+    life: watch::Sender<Life>,
+    /// Number of acquisitions that are not ended.
+    count: Mutex<usize>,
+    /// Orders the release; the answer comes by the channel inside.
+    order: Mutex<Option<oneshot::Sender<Answer>>>,
+}
+
+/// Channel for the outcome of a release.
+pub(crate) type Answer = oneshot::Sender<RedisResult<bool>>;
+
+/// State of a hold.
+#[derive(Clone, Debug)]
+struct Life {
+    /// Time until which the lock is held, if it is not renewed again.
+    until: Instant,
+    lost: Option<LockLost>,
+    is_released: bool,
+    /// True if nothing is sent for it any more.
+    is_over: bool,
+}
+
+impl Hold {
+    /// Creates the hold of a lock that was requested at a time.
+    pub(crate) fn new(
+        terms: Arc<Terms>,
+        fences: Vec<Option<i64>>,
+        since: Instant,
+        order: oneshot::Sender<Answer>,
+    ) -> Self {
+        let (life, _) =
+            watch::channel(Life { until: since + terms.ttl, lost: None, is_released: false, is_over: false });
+        Hold { terms, fences, since, life, count: Mutex::new(1), order: Mutex::new(Some(order)) }
+    }
+
+    /// Returns the first acquisition.
+    pub(crate) fn first(self: Arc<Self>) -> Held {
+        Held { hold: self, is_ended: AtomicBool::new(false) }
+    }
+
+    /// Adds an acquisition; none if the lock is lost or released.
+    pub(crate) fn join(self: &Arc<Self>) -> Option<Held> {
+        let mut count = lock(&self.count);
+        if self.is_released() || self.check().is_err() {
+            return None;
+        }
+        *count += 1;
+        Some(self.clone().first())
+    }
+
+    /// Returns the time until which the lock is held, if it is not renewed again.
+    pub(crate) fn until(&self) -> Instant {
+        self.life.borrow().until
+    }
+
+    /// Notes that the server held the lock at a time, with its whole TTL to come.
+    pub(crate) fn renewed(&self, at: Instant) {
+        self.life.send_modify(|life| life.until = at + self.terms.ttl);
+    }
+
+    /// Notes the loss, unless it was released, or lost before.
+    pub(crate) fn lose(&self, reason: &str) {
+        self.life.send_if_modified(|life| {
+            let is_first = life.lost.is_none() && !life.is_released;
+            if is_first {
+                let (names, age) = (self.terms.shown(), self.since.elapsed());
+                life.lost = Some(LockLost { names, reason: reason.to_owned(), at: SystemTime::now(), age });
+            }
+            is_first
+        });
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.life.borrow().lost.is_some()
+    }
+
+    fn is_released(&self) -> bool {
+        self.life.borrow().is_released
+    }
+
+    /// Notes that nothing is sent for the lock any more.
+    pub(crate) fn end(&self) {
+        self.life.send_modify(|life| life.is_over = true);
+    }
+
+    /// Waits until a release that has begun is over: a lock that is acquired with the same token meanwhile would go with it.
+    pub(crate) async fn released(&self) {
+        _ = self.life.subscribe().wait_for(|life| life.is_over || !life.is_released).await;
+    }
+
+    /// Returns the loss, also if only its time has passed.
+    pub(crate) fn check(&self) -> Result<(), LockLost> {
+        if !self.is_released() && Instant::now() >= self.until() {
+            self.lose("expired");
+        }
+        self.life.borrow().lost.clone().map_or(Ok(()), Err)
+    }
+
+    /// Waits for the loss; for ever if the lock is released.
+    async fn lost(&self) -> LockLost {
+        let mut life = self.life.subscribe();
+        loop {
+            let (until, is_released) = {
+                let life = life.borrow_and_update();
+                if let Some(lost) = &life.lost {
+                    return lost.clone();
+                }
+                (life.until, life.is_released)
+            };
+            tokio::select! {
+                _ = life.changed() => {}
+                () = sleep_until(until), if !is_released => drop(self.check()),
+            }
+        }
+    }
+
+    /// Ends an acquisition; the last one orders the release, and gets a channel for its outcome.
+    fn leave(&self) -> Option<oneshot::Receiver<RedisResult<bool>>> {
+        let mut count = lock(&self.count);
+        *count -= 1;
+        if *count > 0 {
+            return None;
+        }
+        // What is over before the release is asked for is lost, not released.
+        _ = self.check();
+        self.life.send_modify(|life| life.is_released = true);
+        let (answer, outcome) = oneshot::channel();
+        if let Some(order) = lock(&self.order).take() {
+            _ = order.send(answer); // without the task that renews, there is no answer
+        }
+        Some(outcome)
+    }
+}
+
+impl Held {
+    /// Returns the fencing token, which increases from holder to holder. That of several locks is the greatest of them, and
+    /// serves for each. None on Redis and Valkey, which have no fences.
+    pub fn fence(&self) -> Option<i64> {
+        self.hold.fences.iter().copied().max().flatten()
+    }
+
+    /// Returns the fence of one of the names.
+    pub fn fence_of(&self, name: impl AsRef<[u8]>) -> Option<i64> {
+        let at = self.hold.terms.names.iter().position(|known| known == name.as_ref())?;
+        self.hold.fences.get(at).copied().flatten()
+    }
+
+    /// Returns the token that the lock is held with.
+    pub fn token(&self) -> &str {
+        &self.hold.terms.token
+    }
+
+    /// Returns the names.
+    pub fn names(&self) -> Vec<String> {
+        self.hold.terms.shown()
+    }
+
+    /// Returns the loss, once the lock is known to be lost or its time has passed without a renewal.
+    ///
+    /// # Errors
+    /// If the lock is lost.
+    pub fn check(&self) -> Result<(), LockLost> {
+        self.hold.check()
+    }
+
+    /// Waits until the lock is lost; for ever if it is released. The future needs no longer life of this value.
+    pub fn lost(&self) -> impl Future<Output = LockLost> + Send + use<> {
+        let hold = self.hold.clone();
+        async move { hold.lost().await }
+    }
+
+    /// Runs a future while the lock is held; drops it when the lock is lost.
+    ///
+    /// # Errors
+    /// If the lock is lost before the future has ended.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, LockLost> {
+        tokio::select! {
+            biased;
+            lost = self.lost() => Err(lost),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Releases the lock, of several acquisitions of one owner with the last. Returns whether it was still held. A second
+    /// release returns false, and releases nothing. What is left of several, of which one is lost, is released, too.
+    ///
+    /// # Errors
+    /// If the server did not answer while the lock lasted, or has refused: then the lock ends by its TTL.
+    pub async fn release(&self) -> RedisResult<bool> {
+        if self.is_ended.swap(true, Ordering::Relaxed) {
+            return Ok(false);
+        }
+        match self.hold.leave() {
+            None => Ok(self.check().is_ok()),
+            Some(outcome) => {
+                let gone = || (ErrorKind::Client, "the runtime that renews the lock is gone").into();
+                outcome.await.unwrap_or_else(|_| Err(gone()))
+            }
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.is_ended.swap(true, Ordering::Relaxed) {
+            self.hold.leave();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
