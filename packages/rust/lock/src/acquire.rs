@@ -31,6 +31,7 @@ struct Grant {
 
 /// Client that wants a lock.
 struct Seeker {
+    terms: Arc<Terms>,
     /// None once the lock is granted, or the queue left.
     line: Option<Line>,
     began: Instant,
@@ -49,7 +50,7 @@ pub(crate) async fn acquire(source: Arc<Source>, terms: Arc<Terms>, began: Insta
     let (events, told) = unbounded_channel();
     let line = Line {
         source,
-        terms,
+        terms: terms.clone(),
         dialect: Dialect::Locks,
         node: None,
         wire: None,
@@ -57,7 +58,7 @@ pub(crate) async fn acquire(source: Arc<Source>, terms: Arc<Terms>, began: Insta
         stuck: Vec::new(),
         events,
     };
-    let mut seeker = Seeker { line: Some(line), began, reached: None, id: None, is_asking: false };
+    let mut seeker = Seeker { terms, line: Some(line), began, reached: None, id: None, is_asking: false };
     let grant = seeker.seek().await?;
     let Some(line) = seeker.line.take() else { return Err(gone()) };
     Ok(start(line, grant, told))
@@ -99,27 +100,23 @@ impl Seeker {
                     return Err(error.into());
                 }
                 if breaks > 1 {
-                    sleep(self.terms().pause()).await;
+                    sleep(self.terms.pause()).await;
                 }
             }
         }
     }
 
-    fn terms(&self) -> Arc<Terms> {
-        self.line.as_ref().map_or_else(|| Arc::new(Terms::new(Vec::new())), |line| line.terms.clone())
-    }
-
     /// Sends the request, and waits for its reply; none if the lock is not obtained.
     async fn ask(&mut self) -> RedisResult<Option<Grant>> {
-        let (began, terms) = (self.began, self.terms());
+        let (began, terms) = (self.began, self.terms.clone());
         let Some(line) = &mut self.line else { return Ok(None) };
         let limit = terms.wait.map(|wait| later(terms.patience() + wait.saturating_sub(began.elapsed())));
         line.dialect = Dialect::Locks;
-        let id = line.call(redis::cmd("CLIENT").arg("ID"), limit).await;
-        if matches!(&id, Err(error) if !is_reply(error)) {
-            return Err(id.err().unwrap_or_else(closed));
-        }
-        self.id = id.ok().and_then(|id| i64::from_redis_value(id).ok());
+        self.id = match line.call(redis::cmd("CLIENT").arg("ID"), limit).await {
+            Ok(id) => i64::from_redis_value(id).ok(),
+            Err(error) if is_reply(&error) => None, // the user may not ask
+            Err(error) => return Err(error),
+        };
         self.reached = Some(Instant::now());
         let (asked, was_asking) = (Instant::now(), self.is_asking);
         self.is_asking = true;
@@ -144,7 +141,7 @@ impl Seeker {
 
     /// Tries to set the key until it is free, or the wait is over.
     async fn poll(&mut self) -> RedisResult<Option<Grant>> {
-        let (began, terms) = (self.began, self.terms());
+        let (began, terms) = (self.began, self.terms.clone());
         let Some(line) = &mut self.line else { return Ok(None) };
         loop {
             let (asked, limit, was_asking) = (Instant::now(), Some(later(terms.patience())), self.is_asking);
@@ -173,7 +170,7 @@ impl Seeker {
     /// Returns true if a request is sent again whose connection broke. The first time it always is: its reply may be all that
     /// was lost. Later, while the wait lasts, and unless the server has not been reached for a TTL.
     fn asks_again(&self, breaks: usize) -> bool {
-        let terms = self.terms();
+        let terms = self.terms.clone();
         let Some(reached) = self.reached else { return false };
         breaks == 1 || terms.wait.is_none_or(|wait| self.began.elapsed() < wait) && reached.elapsed() < terms.ttl
     }
@@ -183,7 +180,7 @@ impl Seeker {
         if error.code() == Some("DEADLOCK") {
             return AcquireError::Deadlock(error.detail().unwrap_or_default().to_owned());
         }
-        let terms = self.terms();
+        let terms = self.terms.clone();
         let is_too_old = says(&error, "syntax error") && !terms.is_plain();
         match says(&error, "unknown command") || is_too_old {
             true => AcquireError::Unsupported(terms.lacked()),
@@ -193,7 +190,7 @@ impl Seeker {
 
     /// Asks who holds the lock.
     async fn not_acquired(&mut self) -> NotAcquired {
-        let terms = self.terms();
+        let terms = self.terms.clone();
         let mut told = NotAcquired { name: terms.shown().remove(0), holder: None, age: None, ttl: None };
         let Some(line) = &mut self.line else { return told };
         let limit = Some(later(terms.patience()));
@@ -248,10 +245,6 @@ async fn leave(mut line: Line, id: Option<i64>) {
 fn is_passing(error: &RedisError) -> bool {
     use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly, TryAgain};
     matches!(error.kind(), ErrorKind::Server(BusyLoading | ClusterDown | MasterDown | ReadOnly | TryAgain))
-}
-
-fn closed() -> RedisError {
-    (ErrorKind::Io, "the connection is closed").into()
 }
 
 /// Reads a holder: the lock itself shows an exclusive one, and a list those who share it.

@@ -156,8 +156,7 @@ impl Keeper {
                 }
                 Some(event) = events.recv() => self.hear(event),
                 () = sleep_until(next), if !is_over => {
-                    let renewing = pin!(self.wake(next));
-                    listen(renewing, &hold, &mut events).await;
+                    listen(self.wake(next), &hold, &mut events).await;
                 }
             }
         }

@@ -74,14 +74,14 @@ impl Lock {
 
     /// Shares the lock with others who share it; without this it is exclusive.
     pub fn shared(mut self) -> Self {
-        self.terms.is_shared_too = self.terms.mode != Mode::Exclusive;
+        self.terms.has_two_modes = self.terms.mode != Mode::Exclusive;
         self.terms.mode = Mode::Shared;
         self
     }
 
     /// Takes this many permits of a semaphore.
     pub fn permits(mut self, count: u32) -> Self {
-        self.terms.is_shared_too = self.terms.mode == Mode::Shared;
+        self.terms.has_two_modes = self.terms.mode == Mode::Shared;
         self.terms.mode = Mode::Permits(count);
         self
     }

@@ -40,7 +40,8 @@ pub(crate) struct Terms {
     pub(crate) names: Vec<Vec<u8>>,
     pub(crate) token: String,
     pub(crate) mode: Mode,
-    pub(crate) is_shared_too: bool,
+    /// True if it was to be shared and to have permits.
+    pub(crate) has_two_modes: bool,
     pub(crate) size: Option<u32>,
     pub(crate) ttl: Duration,
     pub(crate) wait: Option<Duration>,
@@ -57,7 +58,7 @@ impl Terms {
             names,
             token: String::new(),
             mode: Mode::Exclusive,
-            is_shared_too: false,
+            has_two_modes: false,
             size: None,
             ttl: Duration::from_secs(30),
             wait: None,
@@ -75,7 +76,7 @@ impl Terms {
         match () {
             () if self.names.is_empty() => Some("a lock needs a name"),
             () if self.names.len() > 1 && !is_exclusive => Some("several locks at once are exclusive"),
-            () if self.is_shared_too => Some("a lock is shared or has permits, not both"),
+            () if self.has_two_modes => Some("a lock is shared or has permits, not both"),
             () if self.size.is_some() && is_exclusive => Some("a size needs permits"),
             () if self.ttl < Duration::from_millis(1) => Some("the TTL has to be at least a millisecond"),
             () if self.renewal() >= self.ttl => Some("a lock has to be renewed before its TTL is over"),

@@ -140,7 +140,7 @@ fn lacks_resp3(error: &RedisError) -> bool {
     error.kind() == ErrorKind::RESP3NotSupported || says(error, "unknown command")
 }
 
-/// Pause that an error asks for before the next try.
+/// Returns the time after a pause.
 pub(crate) fn later(pause: Duration) -> Instant {
     Instant::now() + pause
 }
