@@ -86,8 +86,8 @@ fn numbers(frame: &Frame) -> Vec<i64> {
 }
 
 /// Increments a counter, with this many requests in flight.
-fn increment(addr: SocketAddr, key: &str, in_flight: usize, told: &Told) {
-    let (mut caller, incr) = (Caller::connect(addr), ["INCR", key]);
+fn increment(mut caller: Caller, key: &str, in_flight: usize, told: &Told) {
+    let incr = ["INCR", key];
     let requests: Vec<&[&str]> = vec![&incr; in_flight];
     while caller.send(&requests) {
         for _ in 0..in_flight {
@@ -100,8 +100,7 @@ fn increment(addr: SocketAddr, key: &str, in_flight: usize, told: &Told) {
 }
 
 /// Increments a counter by repeated calls, and records the number in their last reply.
-fn repeat(addr: SocketAddr, calls: &[&[&str]], told: &Told) {
-    let mut caller = Caller::connect(addr);
+fn repeat(mut caller: Caller, calls: &[&[&str]], told: &Told) {
     while caller.send(calls) {
         match caller.last_of(calls.len()) {
             Some(frame) => numbers(&frame).first().into_iter().for_each(|number| told.hear(*number)),
@@ -118,8 +117,7 @@ fn listen(mut caller: Caller, told: &Told) {
 }
 
 /// Takes numbers from a list. Another client has stored each number before appending it.
-fn pop(addr: SocketAddr, told: &Told) {
-    let mut caller = Caller::connect(addr);
+fn pop(mut caller: Caller, told: &Told) {
     while caller.send(&[&["BLPOP", "queue", "0"]]) {
         match caller.last_of(1) {
             Some(frame) => numbers(&frame).last().into_iter().for_each(|number| told.hear(*number)),
@@ -128,8 +126,7 @@ fn pop(addr: SocketAddr, told: &Told) {
     }
 }
 
-fn append_to_queue(addr: SocketAddr) {
-    let mut caller = Caller::connect(addr);
+fn append_to_queue(mut caller: Caller) {
     for number in 1.. {
         let number = number.to_string();
         let calls: [&[&str]; 4] = [&["MULTI"], &["SET", "popped", &number], &["RPUSH", "queue", &number], &["EXEC"]];
@@ -154,16 +151,20 @@ const SCRIPT: &str = "local n = redis.call('INCR', KEYS[1]) redis.call('PUBLISH'
 impl Round {
     /// Starts clients that write, for every way in which a client learns of a change.
     fn write<'s>(&'s self, scope: &'s Scope<'s, '_>, addr: SocketAddr, in_flight: usize) {
-        scope.spawn(move || increment(addr, "replies", in_flight, &self.replies));
-        scope.spawn(move || repeat(addr, &[&["MULTI"], &["INCR", "transactions"], &["EXEC"]], &self.transactions));
+        // All are connected before one has written enough for the process to be killed.
+        let [replies, transactions, scripts, mut subscriber, popper, pusher] =
+            std::array::from_fn(|_| Caller::connect(addr));
+        scope.spawn(move || increment(replies, "replies", in_flight, &self.replies));
+        scope.spawn(move || {
+            repeat(transactions, &[&["MULTI"], &["INCR", "transactions"], &["EXEC"]], &self.transactions)
+        });
         if cfg!(feature = "lua") {
-            scope.spawn(move || repeat(addr, &[&["EVAL", SCRIPT, "1", "scripts"]], &self.scripts));
-            let mut subscriber = Caller::connect(addr);
+            scope.spawn(move || repeat(scripts, &[&["EVAL", SCRIPT, "1", "scripts"]], &self.scripts));
             assert!(subscriber.send(&[&["SUBSCRIBE", "numbers"]]) && subscriber.last_of(1).is_some());
             scope.spawn(move || listen(subscriber, &self.messages));
         }
-        scope.spawn(move || pop(addr, &self.popped));
-        scope.spawn(move || append_to_queue(addr));
+        scope.spawn(move || pop(popper, &self.popped));
+        scope.spawn(move || append_to_queue(pusher));
     }
 
     /// Returns the ways in which a number was reported that a server does not have, with both numbers.
