@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"math/rand"
 	"strconv"
 	"strings"
@@ -200,7 +201,7 @@ func (h *hold) ask(ctx context.Context, began time.Time, reached *time.Time) (id
 	if wait := h.options.Wait; wait != 0 {
 		left := h.patience()
 		if waited := time.Since(began); waited < wait {
-			left += wait - waited
+			left = longer(left, wait-waited)
 		}
 		var cancel func()
 		ctx, cancel = context.WithTimeout(ctx, left)
@@ -281,6 +282,14 @@ func (h *hold) asksAgain(breaks int, began, reached time.Time) bool {
 	}
 	wait := h.options.Wait
 	return (wait == 0 || time.Since(began) < wait) && time.Since(reached) < h.options.TTL
+}
+
+// longer adds times; more than there is room for is as long as possible.
+func longer(one, other time.Duration) time.Duration {
+	if sum := one + other; sum > one {
+		return sum
+	}
+	return math.MaxInt64
 }
 
 func sleep(ctx context.Context, pause time.Duration) {

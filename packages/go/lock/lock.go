@@ -33,7 +33,11 @@ func Acquire(ctx context.Context, client Client, options Options, names ...strin
 	names = append([]string(nil), names...) // the caller may use its slice for another lock
 	acquire := func() (*hold, error) { return newHold(ctx, client, options, names, isAlone, began) }
 	if !isAlone {
-		if share := shareOf(client, options, names); share != nil {
+		share, err := shareOf(client, options, names)
+		if err != nil {
+			return nil, err
+		}
+		if share != nil {
 			return share.acquire(ctx, options, began, acquire)
 		}
 	}

@@ -172,17 +172,37 @@ class Share {
   #turn = Promise.resolve();
   #users = 0;
   #hold;
+  #owner;
+  #names;
 
   static #all = new WeakMap(); // by client, and then by what they have in common
 
+  /** Returns what the acquisitions have in common; the owner may have no other locks with one of the names. */
   static of(client, key, { owner, shared, permits }) {
     if (!Share.#all.has(client)) Share.#all.set(client, new Map());
     const shares = Share.#all.get(client);
-    const common = JSON.stringify([owner, [key].flat().map(String), Boolean(shared), permits]);
-    if (!shares.has(common)) shares.set(common, new Share());
-    const share = shares.get(common);
-    share.forget = () => share.#users === 0 && (share.#hold?.isEnded ?? true) && shares.delete(common);
+    const names = [key].flat().map(String).sort();
+    const others = [...shares.values()].filter((other) => other.#owner === owner && !other.#isUnused);
+    for (const other of others) {
+      const name = names.find((each) => other.#names.includes(each));
+      if (name !== undefined && JSON.stringify(other.#names) !== JSON.stringify(names)) {
+        throw new TypeError(`an owner cannot have the lock ${name} alone and with others at a time`);
+      }
+    }
+    const common = JSON.stringify([owner, names, Boolean(shared), permits]);
+    const share = shares.get(common) ?? new Share(owner, names);
+    shares.set(common, share);
+    share.forget = () => share.#isUnused && shares.get(common) === share && shares.delete(common);
     return share;
+  }
+
+  constructor(owner, names) {
+    this.#owner = owner;
+    this.#names = names;
+  }
+
+  get #isUnused() {
+    return this.#users === 0 && (this.#hold?.isEnded ?? true);
   }
 
   async acquire(client, key, options) {
@@ -194,12 +214,12 @@ class Share {
     this.#turn = former.then(() => mine);
     this.#users += 1;
     try {
-      await this.#await(former, by, signal).catch((error) => {
-        throw error instanceof Stuck ? new NotAcquired([key].flat().join(', ')) : error;
-      });
+      await this.#await(former, by, signal);
+      signal?.throwIfAborted();
       const joined = this.#hold?.join(onLost);
       if (joined) return joined;
-      if (!this.#hold?.lost) await this.#hold?.over; // its release would take along what is acquired with the same token
+      // A release that has begun would take along what is acquired with the same token.
+      if (this.#hold && !this.#hold.lost) await this.#await(this.#hold.over, by, signal);
       this.#hold = await Hold.begin(client, key, { ...options, wait: Math.max(0, by - performance.now()) });
       this.#hold.over.then(() => this.forget());
       return this.#hold.join(onLost);
@@ -210,15 +230,17 @@ class Share {
     }
   }
 
-  async #await(former, by, signal) {
-    if (!signal) return inTime(by, former);
+  /** Waits for others of the owner, and no longer than the acquisition may take. */
+  async #await(others, by, signal) {
     const over = new AbortController();
     const aborted = new Promise((_, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason), { signal: over.signal });
+      signal?.addEventListener('abort', () => reject(signal.reason), { signal: over.signal });
     });
     aborted.catch(() => {});
     try {
-      return await inTime(by, Promise.race([former, aborted]));
+      return await inTime(by, Promise.race([others, aborted]));
+    } catch (error) {
+      throw error instanceof Stuck ? new NotAcquired(this.#names.join(', ')) : error;
     } finally {
       over.abort();
     }
@@ -260,7 +282,7 @@ export class Lock {
   }
 
   get lost() {
-    return this.#hold.lost;
+    return this.#released ? this.signal.reason?.reason ?? null : this.#hold.lost;
   }
 
   /** Is aborted with a LockLost when the lock is lost. */
@@ -270,7 +292,7 @@ export class Lock {
 
   /** Throws LockLost once the lock is known to be lost, or its time has passed without a renewal. */
   check() {
-    this.#hold.check();
+    if (!this.#released) this.#hold.check();
     this.signal.throwIfAborted();
   }
 
@@ -329,7 +351,7 @@ class Hold {
       return [...first, 'PX', ttl, 'NOTIFY', ...session ? ['SESSION'] : []];
     };
     const asked = [...words(of), ...meta === undefined ? [] : ['META', meta]];
-    if (!(hold.#renewEvery < ttl)) throw new TypeError('a lock has to be renewed before its TTL is over');
+    if (!(hold.#renewEvery > 0 && hold.#renewEvery < ttl)) throw new TypeError('a lock has to be renewed before its TTL is over');
     hold.#words = () => words(undefined); // the size of a semaphore may be another by then
     await hold.#connect(Infinity);
     try {
@@ -402,7 +424,7 @@ class Hold {
   }
 
   loss(reason) {
-    return new LockLost(this.#keys.join(', '), reason, performance.now() - this.#since);
+    return new LockLost(this.#keys.join(', '), reason, performance.now() - (this.#since ?? performance.now()));
   }
 
   #expire() {
@@ -543,6 +565,7 @@ class Hold {
       };
     });
     signal.addEventListener('abort', leave, { once: true });
+    if (signal.aborted) leave(); // while it was connected
     try {
       return await Promise.race([granted, left]);
     } finally {
@@ -710,7 +733,8 @@ class Hold {
   }
 
   #later(ms, what) {
-    this.#timers.push(setTimeout(what, Math.max(0, ms)));
+    const first = Math.min(ms, 2 ** 31 - 1); // more is nothing to a timer
+    this.#timers.push(setTimeout(() => first < ms ? this.#later(ms - first, what) : what(), Math.max(0, first)));
   }
 
   #stop() {
@@ -728,7 +752,7 @@ class Hold {
 
   #tell(lock, onLost) {
     lock.abort(this.#loss);
-    onLost?.(lock);
+    if (onLost) queueMicrotask(() => onLost(lock)); // so that one which throws keeps no other from being told
   }
 }
 

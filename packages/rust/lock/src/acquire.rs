@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind, Value};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use crate::error::{AcquireError, Holder, NotAcquired};
-use crate::held::Hold;
+use crate::held::{Held, Hold};
 use crate::keeper::{Keeper, LEAVE_LIMIT, Line, fences};
+use crate::owners::OwnerTurn;
 use crate::terms::{Dialect, Terms};
-use crate::wire::{Event, Source, is_reply, later, says};
+use crate::wire::{Source, is_reply, later, redirected, says};
 
 /// Shortest pause between two tries at a server that has no queue, in milliseconds; up to twice as much is added by chance.
 const POLL_MS: u64 = 50;
@@ -27,6 +28,8 @@ struct Grant {
     fences: Vec<Option<i64>>,
     /// Time at which the request was sent.
     asked: Instant,
+    /// True if the request may have waited in the queue.
+    is_queued: bool,
 }
 
 /// Client that wants a lock.
@@ -34,6 +37,8 @@ struct Seeker {
     terms: Arc<Terms>,
     /// None once the lock is granted, or the queue left.
     line: Option<Line>,
+    /// Turn of the owner: what it acquires next has the same token, and has to wait until the queue is left.
+    turn: Option<OwnerTurn>,
     began: Instant,
     /// Time at which the server was last reached.
     reached: Option<Instant>,
@@ -46,7 +51,12 @@ struct Seeker {
 /// Acquires a lock, and starts the task that holds it.
 ///
 /// If the future is dropped, the queue is left, and a lock that was granted at that moment is given back.
-pub(crate) async fn acquire(source: Arc<Source>, terms: Arc<Terms>, began: Instant) -> Result<Arc<Hold>, AcquireError> {
+pub(crate) async fn acquire(
+    source: Arc<Source>,
+    terms: Arc<Terms>,
+    began: Instant,
+    turn: Option<OwnerTurn>,
+) -> Result<Held, AcquireError> {
     let (events, told) = unbounded_channel();
     let line = Line {
         source,
@@ -58,20 +68,25 @@ pub(crate) async fn acquire(source: Arc<Source>, terms: Arc<Terms>, began: Insta
         stuck: Vec::new(),
         events,
     };
-    let mut seeker = Seeker { terms, line: Some(line), began, reached: None, id: None, is_asking: false };
+    let mut seeker = Seeker { terms, line: Some(line), turn, began, reached: None, id: None, is_asking: false };
     let grant = seeker.seek().await?;
-    let Some(line) = seeker.line.take() else { return Err(gone()) };
-    Ok(start(line, grant, told))
-}
-
-fn start(mut line: Line, grant: Grant, told: UnboundedReceiver<Event>) -> Arc<Hold> {
+    let Some(mut line) = seeker.line.take() else { return Err(gone()) };
     line.is_bound = true;
-    let has_waited = grant.asked.elapsed() > line.terms.pause();
+    // A lock that was waited for has been granted at some time since then.
+    let has_waited = grant.is_queued && grant.asked.elapsed() > line.terms.pause();
     let since = if has_waited { Instant::now() } else { grant.asked };
     let (order, ordered) = oneshot::channel();
+    let (first, renewed) = oneshot::channel();
     let hold = Arc::new(Hold::new(line.terms.clone(), grant.fences, since, order));
-    tokio::spawn(Keeper::new(line, hold.clone(), has_waited).keep(told, ordered));
-    hold
+    if let Some(turn) = &mut seeker.turn {
+        **turn = Arc::downgrade(&hold);
+    }
+    let held = hold.clone().first(); // which is released if this future is dropped
+    tokio::spawn(Keeper::new(line, hold, has_waited.then_some(first)).keep(told, ordered));
+    if has_waited {
+        _ = renewed.await;
+    }
+    Ok(held)
 }
 
 fn gone() -> AcquireError {
@@ -88,7 +103,7 @@ impl Seeker {
                 Ok(None) => return Err(AcquireError::NotAcquired(Box::new(self.not_acquired().await))),
                 Err(error) => error,
             };
-            if error.redirect_node().is_some() && redirections < REDIRECTIONS {
+            if redirected(&error).is_some() && redirections < REDIRECTIONS {
                 redirections += 1;
             } else if is_reply(&error) && !is_passing(&error) {
                 self.is_asking = false;
@@ -112,7 +127,9 @@ impl Seeker {
         let Some(line) = &mut self.line else { return Ok(None) };
         let limit = terms.wait.map(|wait| later(terms.patience() + wait.saturating_sub(began.elapsed())));
         line.dialect = Dialect::Locks;
-        self.id = match line.call(redis::cmd("CLIENT").arg("ID"), limit).await {
+        self.id = None;
+        line.connect(Some(later(terms.ttl))).await?;
+        self.id = match line.call(redis::cmd("CLIENT").arg("ID"), Some(later(terms.patience()))).await {
             Ok(id) => i64::from_redis_value(id).ok(),
             Err(error) if is_reply(&error) => None, // the user may not ask
             Err(error) => return Err(error),
@@ -123,7 +140,8 @@ impl Seeker {
         match line.call(&terms.acquire(began.elapsed()), limit).await {
             Ok(reply) => {
                 self.is_asking = false;
-                Ok(fences(reply)?.map(|fences| Grant { fences, asked }))
+                let is_queued = terms.wait != Some(Duration::ZERO);
+                Ok(fences(reply)?.map(|fences| Grant { fences, asked, is_queued }))
             }
             Err(error) if says(&error, "unknown command") && terms.is_plain() => {
                 self.is_asking = was_asking;
@@ -155,7 +173,7 @@ impl Seeker {
             self.is_asking = false;
             self.reached = Some(Instant::now());
             if is_set {
-                return Ok(Some(Grant { fences: vec![None], asked }));
+                return Ok(Some(Grant { fences: vec![None], asked, is_queued: false }));
             }
             let left = terms.wait.map_or(Duration::MAX, |wait| wait.saturating_sub(began.elapsed()));
             if left.is_zero() {
@@ -213,11 +231,10 @@ impl Seeker {
         told
     }
 
-    /// Leaves the queue, and gives back a lock that was granted meanwhile.
+    /// Leaves the queue, and gives back a lock that was granted meanwhile; also if this is not waited for.
     async fn leave(&mut self) {
-        self.is_asking = false;
         if let Some(line) = self.line.take() {
-            leave(line, self.id).await;
+            _ = tokio::spawn(leave(line, self.id, self.turn.take())).await;
         }
     }
 }
@@ -226,25 +243,25 @@ impl Drop for Seeker {
     fn drop(&mut self) {
         let line = self.line.take().filter(|_| self.is_asking);
         if let (Some(line), Ok(runtime)) = (line, Handle::try_current()) {
-            runtime.spawn(leave(line, self.id));
+            runtime.spawn(leave(line, self.id, self.turn.take()));
         }
     }
 }
 
-async fn leave(mut line: Line, id: Option<i64>) {
+async fn leave(mut line: Line, id: Option<i64>, turn: Option<OwnerTurn>) {
     let until = later(LEAVE_LIMIT);
     let waiting = line.wire.take(); // is closed at the end: before that, its request can still be granted
     if let Some(id) = id {
         _ = line.call(redis::cmd("CLIENT").arg("UNBLOCK").arg(id), Some(until)).await;
     }
     _ = line.give_back(until, || true).await;
-    drop(waiting);
+    drop((waiting, turn));
 }
 
-/// Returns true if an error of the server passes: it is loading, or no primary any more.
+/// Returns true if an error of the server passes: it is loading, or no primary any more, or a slot is on its way.
 fn is_passing(error: &RedisError) -> bool {
-    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly, TryAgain};
-    matches!(error.kind(), ErrorKind::Server(BusyLoading | ClusterDown | MasterDown | ReadOnly | TryAgain))
+    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, ReadOnly, TryAgain};
+    matches!(error.kind(), ErrorKind::Server(Ask | BusyLoading | ClusterDown | MasterDown | ReadOnly | TryAgain))
 }
 
 /// Reads a holder: the lock itself shows an exclusive one, and a list those who share it.

@@ -109,6 +109,11 @@ impl Hold {
         self.life.send_modify(|life| life.is_over = true);
     }
 
+    /// Returns true if nothing is sent for the lock any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.life.borrow().is_over
+    }
+
     /// Waits until a release that has begun is over: a lock that is acquired with the same token meanwhile would go with it.
     pub(crate) async fn released(&self) {
         _ = self.life.subscribe().wait_for(|life| life.is_over || !life.is_released).await;

@@ -41,6 +41,8 @@ pub(crate) struct Keeper {
     pub(crate) hold: Arc<Hold>,
     renew_at: Option<Instant>,
     renew_until: Option<Instant>,
+    /// Who waits for the first renewal, which extends the lock in any case.
+    first: Option<oneshot::Sender<()>>,
 }
 
 impl Line {
@@ -61,7 +63,7 @@ impl Line {
     }
 
     /// Opens the connection unless there is one.
-    async fn connect(&mut self, until: Option<Instant>) -> RedisResult<()> {
+    pub(crate) async fn connect(&mut self, until: Option<Instant>) -> RedisResult<()> {
         if self.wire.is_none() {
             let opened = self.source.open(&self.events, self.node.as_ref(), until).await;
             if opened.is_err() {
@@ -119,7 +121,7 @@ impl Line {
                 Err(error) => error,
             };
             is_unanswered |= was_sent && was_held && !is_reply(&error);
-            let is_redirected = error.redirect_node().is_some();
+            let is_redirected = redirected(&error).is_some();
             if is_reply(&error) && !is_redirected || attempt == RELEASES || Instant::now() >= until {
                 return Err(error);
             }
@@ -132,12 +134,12 @@ impl Line {
 }
 
 impl Keeper {
-    /// Creates the task of a lock that was granted over the line. After a wait it is not known when the TTL began, so the
-    /// lock is renewed at once.
-    pub(crate) fn new(line: Line, hold: Arc<Hold>, has_waited: bool) -> Self {
+    /// Creates the task of a lock that was granted over the line. After a wait it is not known when the TTL began: somebody
+    /// waits for a first renewal then.
+    pub(crate) fn new(line: Line, hold: Arc<Hold>, first: Option<oneshot::Sender<()>>) -> Self {
         let renew_until = line.terms.renew_for.map(later);
-        let mut keeper = Keeper { line, hold, renew_at: None, renew_until };
-        keeper.renew_at = keeper.next(Instant::now()).map(|at| if has_waited { Instant::now() } else { at });
+        let mut keeper = Keeper { line, hold, renew_at: None, renew_until, first };
+        keeper.renew_at = if keeper.first.is_some() { Some(Instant::now()) } else { keeper.next(Instant::now()) };
         keeper
     }
 
@@ -151,8 +153,10 @@ impl Keeper {
             tokio::select! {
                 biased;
                 answer = &mut order => {
-                    self.release(answer.ok()).await;
-                    return hold.end();
+                    let outcome = self.release().await;
+                    hold.end();
+                    // Who has dropped the lock does not wait.
+                    return drop(answer.map(|answer| answer.send(outcome)));
                 }
                 Some(event) = events.recv() => self.hear(event),
                 () = sleep_until(next), if !is_over => {
@@ -200,7 +204,8 @@ impl Keeper {
     /// Renews each name; if one is not held any more, the lock is lost.
     async fn renew(&mut self) {
         let (since, was_bound, until) = (Instant::now(), self.line.is_bound, self.in_time());
-        let extends = self.renew_until.is_none_or(|until| since < until);
+        let first = self.first.take();
+        let extends = first.is_some() || self.renew_until.is_none_or(|until| since < until);
         let renewed = self.try_renew(extends, until).await;
         let is_session = self.line.terms.is_session;
         self.renew_at = match renewed {
@@ -219,6 +224,9 @@ impl Keeper {
             Err(_) if was_bound && !self.line.is_bound => Some(Instant::now()), // it has just broken
             Err(_) => Some(later(self.line.terms.pause())),                     // says nothing of the lock
         };
+        if let Some(first) = first {
+            _ = first.send(());
+        }
     }
 
     /// Returns the time of the renewal after one at a time, unless the time of all is over.
@@ -241,7 +249,8 @@ impl Keeper {
                 return Ok(false);
             }
         }
-        if self.line.is_bound { Ok(true) } else { self.bind(until).await }
+        // An owner may have acquired again what is lost, and this would be released as another one's.
+        if self.line.is_bound || self.hold.check().is_err() { Ok(true) } else { self.bind(until).await }
     }
 
     /// Returns the time until which a reply about a held lock is waited for: it leaves time for another connection.
@@ -288,22 +297,18 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Releases the lock, and tells the outcome to who has asked for it. Of lost ones the rest is released, unless they have
+    /// Releases the lock; returns whether it was held. Of lost ones the rest is released, unless they have
     /// an owner, who may have acquired them again.
-    async fn release(&mut self, answer: Option<Answer>) {
+    async fn release(&mut self) -> RedisResult<bool> {
         let (is_lost, terms) = (self.hold.is_lost(), &self.line.terms);
-        let outcome = if is_lost && (terms.names.len() == 1 || terms.owner.is_some()) {
-            Ok(false)
-        } else {
-            // Nobody waits for the end of what is lost.
-            let until = if is_lost { later(LEAVE_LIMIT) } else { self.hold.until() };
-            let held_until = self.hold.until();
-            let given_back = self.line.give_back(until, || !is_lost && Instant::now() < held_until).await;
-            if is_lost { Ok(false) } else { given_back }
-        };
-        if let Some(answer) = answer {
-            _ = answer.send(outcome); // who has dropped the lock does not wait
+        if is_lost && (terms.names.len() == 1 || terms.owner.is_some()) {
+            return Ok(false);
         }
+        let held_until = self.hold.until();
+        // Nobody waits for the end of what is lost.
+        let until = if is_lost { later(LEAVE_LIMIT) } else { held_until };
+        let given_back = self.line.give_back(until, || !is_lost && Instant::now() < held_until).await;
+        if is_lost { Ok(false) } else { given_back }
     }
 }
 

@@ -62,13 +62,13 @@ impl fmt::Debug for Locks {
 impl Lock {
     /// Sets for how long the lock outlives its last renewal; 30 seconds without this.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.terms.ttl = ttl;
+        self.terms.ttl = ttl.min(FOREVER);
         self
     }
 
     /// Limits the wait in the queue; zero for not at all, and without this it takes as long as it takes.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = Some(wait);
+        self.terms.wait = Some(wait.min(FOREVER));
         self
     }
 
@@ -101,7 +101,7 @@ impl Lock {
     /// Limits the time for which the lock is renewed, from its acquisition; zero for no renewal. The lock then ends by its
     /// TTL, so that work which never ends does not hold it for ever.
     pub fn renew_for(mut self, limit: Duration) -> Self {
-        self.terms.renew_for = Some(limit);
+        self.terms.renew_for = Some(limit.min(FOREVER));
         self
     }
 
@@ -120,7 +120,8 @@ impl Lock {
 
     /// Names the owner, a token of its own for all locks of one thread of work. A wait that would never end because of a lock
     /// of the same owner is refused at once. A lock that its owner holds in the same mode by the same [`Locks`] is
-    /// acquired again at once, on the terms of the first time, and released with the last.
+    /// acquired again at once, on the terms of the first time, and released with the last. A name that the owner has alone
+    /// cannot be acquired together with others, nor the reverse.
     pub fn owner(mut self, token: impl Into<String>) -> Self {
         self.terms.owner = Some(token.into());
         self
@@ -143,25 +144,21 @@ impl Lock {
             Some(owner) => owner.clone(),
             None => new_token()?,
         };
-        let owned = self.locks.owners.of(&terms);
-        let mut present = match &owned {
-            None => None,
-            Some(owned) => {
-                let turn = timeout(terms.wait.unwrap_or(FOREVER), owned.lock()).await;
-                Some(turn.map_err(|_| AcquireError::NotAcquired(Box::new(by_owner(&terms))))?)
+        let wait = terms.wait.unwrap_or(FOREVER);
+        let late = || AcquireError::NotAcquired(Box::new(by_owner(&terms)));
+        let mut turn = None;
+        if let Some(owned) = self.locks.owners.of(&terms)? {
+            let own = timeout(wait, owned.lock_owned()).await.map_err(|_| late())?;
+            if let Some(hold) = own.upgrade() {
+                if let Some(held) = hold.join() {
+                    return Ok(held);
+                }
+                let left = wait.saturating_sub(began.elapsed());
+                timeout(left, hold.released()).await.map_err(|_| late())?;
             }
-        };
-        if let Some(hold) = present.as_ref().and_then(|hold| hold.upgrade()) {
-            if let Some(held) = hold.join() {
-                return Ok(held);
-            }
-            hold.released().await;
+            turn = Some(own);
         }
-        let hold = acquire::acquire(self.locks.source.clone(), Arc::new(terms), began).await?;
-        if let Some(present) = &mut present {
-            **present = Arc::downgrade(&hold);
-        }
-        Ok(hold.first())
+        acquire::acquire(self.locks.source.clone(), Arc::new(terms), began, turn).await
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, ProtocolVersion, PushInfo, PushKind, RedisError,
-    RedisResult, Value, from_redis_value,
+    RedisResult, ServerErrorKind, Value, from_redis_value,
 };
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, timeout_at};
@@ -89,6 +89,9 @@ impl Source {
 
 /// Returns the node of a cluster that an error names.
 pub(crate) fn redirected(error: &RedisError) -> Option<(String, u16)> {
+    if error.kind() != ErrorKind::Server(ServerErrorKind::Moved) {
+        return None;
+    }
     let (host, port) = error.redirect_node()?.0.rsplit_once(':')?;
     Some((host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?))
 }

@@ -67,29 +67,30 @@ class AsyncLock(Terms["redis.asyncio.Redis", "AsyncHeld"]):
         began = now()
         if self.owner is None:
             return (await self._begin(began, tells))[1]
-        with OWNED.use(self) as share:
-            if self.wait is None or share.turn.locked():
-                try:
-                    async with asyncio.timeout(self.wait):
-                        await share.turn.acquire()
-                except asyncio.TimeoutError:
-                    raise NotAcquired(self.key) from None
-            else:
-                await share.turn.acquire()  # at once, which a timeout of 0 would not let it
+        with OWNED.use(self, asyncio.get_running_loop()) as share:
+            try:
+                async with asyncio.timeout(self.wait):
+                    await share.turn.acquire()  # at once if it is free, also with a timeout of 0
+            except asyncio.TimeoutError:
+                raise NotAcquired(self.key) from None
             try:
                 former: AsyncHold | None = share.hold
                 if former is not None:
                     held = former.join(self)
                     if held is not None:
                         return held
-                    await former.end_release()
+                    await former.ends_within(self._left(began))
                 share.hold, held = await self._begin(began, tells)
+                share.hold.share = share
                 return held
             finally:
                 share.turn.release()
 
+    def _left(self, began: float) -> float | None:
+        return None if self.wait is None else max(0.0, self.wait - (now() - began))
+
     async def _begin(self, began: float, tells: bool) -> tuple[AsyncHold, AsyncHeld]:
-        hold = AsyncHold(self, None if self.wait is None else max(0.0, self.wait - (now() - began)))
+        hold = AsyncHold(self, self._left(began))
         await hold.acquire(tells)
         held = hold.add(self)
         hold.start()
@@ -148,21 +149,26 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
 
     def join(self, lock: AsyncLock) -> AsyncHeld | None:
         """Adds an acquisition by this task; None if the lock is lost or released."""
-        return self.add(lock) if self._joins() else None
+        if self._joins():
+            return self.add(lock)
+        if self._releasing is None:
+            self._notices_expiry()
+        return None
 
     def leave(self, held: AsyncHeld) -> bool:
         """Ends an acquisition; returns whether it was the last one."""
+        self._notices_expiry()
         self._acquisitions.remove(held)
         return not self._acquisitions
 
     def is_over(self) -> bool:
         """Returns whether nothing is sent for the lock any more."""
-        return self._releasing is not None and self._releasing.done()
+        return self._keeper.get_loop().is_closed() or self._releasing is not None and self._releasing.done()
 
-    async def end_release(self) -> None:
+    async def ends_within(self, limit: float | None) -> None:
         """Waits for a release that has begun: it would take along what is acquired with the same token."""
-        if self._releasing is not None:
-            await asyncio.wait([self._releasing])
+        if self._releasing is not None and not (await asyncio.wait([self._releasing], timeout=limit))[0]:
+            raise NotAcquired(self.key)
 
     def release(self) -> asyncio.Future[bool]:
         """Begins to release the lock; returns whether it was still held."""
@@ -176,6 +182,8 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
             return await self._give_back()
         finally:
             self._is_released = True
+            if self.share is not None:
+                self.share.forget(self)
             await self._connection.disconnect(nowait=True)
             await self._close_stuck()
 
@@ -223,8 +231,8 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
                     told = self._not_acquired(key, await self._call("LOCK.INFO", key))
                     if told is not None:
                         return told
-        except (*UNREACHABLE, redis.ResponseError):
-            pass
+        except (*UNREACHABLE, redis.ResponseError, UnicodeDecodeError):
+            pass  # then nothing more is known
         return NotAcquired(self.key)
 
     async def _give_back(self) -> bool:
@@ -280,12 +288,13 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
                 await self._connect(now() + self.ttl)
                 reached = now()
                 async with until(self._answer_limit(waited)):
-                    return await self._call(*self._acquire(waited))
+                    if not self._is_plain:
+                        return await self._call(*self._acquire(waited))
+                return await self._poll(began)
             except redis.ResponseError as error:
-                if not self._can_be_plain(error):
+                if self._is_plain or not self._can_be_plain(error):
                     raise
                 self._is_plain = True
-                return await self._poll(began)
             except UNREACHABLE:
                 await self._connection.disconnect(nowait=True)
                 breaks += 1
@@ -426,7 +435,7 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
         if self.lost is not None:
             return
         fences = [await self._call(*words) for words in self._renew(extends)]
-        if self._is_held(fences) and not is_known:
+        if self._is_held(fences) and not is_known and self.lost is None:
             fences = listed(await self._call(*self._notify()))
             for words in self._gone(fences):
                 await self._call(*words)  # it went in between, and this is another

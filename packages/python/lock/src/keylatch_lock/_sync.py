@@ -61,7 +61,7 @@ class Lock(Terms["redis.Redis", "Held"]):
         if self.owner is None:
             return self._begin(began, tells)[1]
         with OWNED.use(self) as share:
-            limit = -1.0 if self.wait is None else min(self.wait, threading.TIMEOUT_MAX)
+            limit = -1.0 if self.wait is None else min(max(0.0, self.wait), threading.TIMEOUT_MAX)
             if not share.turn.acquire(timeout=limit):
                 raise NotAcquired(self.key)
             try:
@@ -70,14 +70,19 @@ class Lock(Terms["redis.Redis", "Held"]):
                     held = former.join(self)
                     if held is not None:
                         return held
-                    former.end_release()
+                    if not former.ends_within(self._left(began)):
+                        raise NotAcquired(self.key)
                 share.hold, held = self._begin(began, tells)
+                share.hold.share = share
                 return held
             finally:
                 share.turn.release()
 
+    def _left(self, began: float) -> float | None:
+        return None if self.wait is None else max(0.0, self.wait - (now() - began))
+
     def _begin(self, began: float, tells: bool) -> tuple[Hold, Held]:
-        hold = Hold(self, None if self.wait is None else max(0.0, self.wait - (now() - began)))
+        hold = Hold(self, self._left(began))
         hold.acquire(tells)
         held = hold.add(self)
         hold.start()
@@ -131,11 +136,16 @@ class Hold(AnyHold["redis.Redis"]):
     def join(self, lock: Lock) -> Held | None:
         """Adds an acquisition by this thread; None if the lock is lost or released."""
         with self._ending:
-            return self.add(lock) if self._joins() else None
+            if self._joins():
+                return self.add(lock)
+            if not self._over.is_set():
+                self._notices_expiry()
+            return None
 
     def leave(self, held: Held) -> bool:
         """Ends an acquisition; returns whether it was the last one."""
         with self._ending:
+            self._notices_expiry()
             self._acquisitions.remove(held)
             if not self._acquisitions:
                 self._over.set()
@@ -145,10 +155,14 @@ class Hold(AnyHold["redis.Redis"]):
         """Returns whether nothing is sent for the lock any more."""
         return self._given_back.is_set()
 
-    def end_release(self) -> None:
-        """Waits for a release that has begun: it would take along what is acquired with the same token."""
-        if self._over.is_set():
-            self._given_back.wait()
+    def ends_within(self, limit: float | None) -> bool:
+        """Waits until nothing is sent for the lock that could release what is acquired with the same token."""
+        until = None if limit is None else now() + limit
+        for ending in [self._given_back] * self._over.is_set() + [self._is_quiet]:
+            is_own = ending is self._is_quiet and threading.current_thread() is self._keeper  # which calls back
+            if not is_own and not ending.wait(None if until is None else max(0.0, until - now())):
+                return False
+        return True
 
     def release(self) -> bool:
         """Releases the lock; returns whether it was still held."""
@@ -157,6 +171,8 @@ class Hold(AnyHold["redis.Redis"]):
         finally:
             self._is_released = True
             self._given_back.set()
+            if self.share is not None:
+                self.share.forget(self)
 
     def _new_connection(self) -> Any:
         pool = self.client.connection_pool
@@ -164,7 +180,7 @@ class Hold(AnyHold["redis.Redis"]):
 
     def acquire(self, tells: bool) -> None:
         """Queues for the lock, or raises NotAcquired, which tells who holds the lock if that is asked for."""
-        self._over, self._given_back = threading.Event(), threading.Event()
+        self._over, self._given_back, self._is_quiet = threading.Event(), threading.Event(), threading.Event()
         self._connection: Any = self._new_connection()
         connect(self._connection, now() + self.ttl, self._patience())
         began = now()
@@ -189,7 +205,8 @@ class Hold(AnyHold["redis.Redis"]):
 
     def start(self) -> None:
         """Starts the thread that renews the lock."""
-        threading.Thread(target=self._keep, daemon=True, name="lock").start()
+        self._keeper = threading.Thread(target=self._keep, daemon=True, name="lock")
+        self._keeper.start()
 
     def _refused(self) -> NotAcquired:
         """Asks who holds the lock."""
@@ -202,8 +219,8 @@ class Hold(AnyHold["redis.Redis"]):
                 told = self._not_acquired(key, self._call("LOCK.INFO", key, until=until))
                 if told is not None:
                     return told
-        except (*UNREACHABLE, redis.ResponseError):
-            pass
+        except (*UNREACHABLE, redis.ResponseError, UnicodeDecodeError):
+            pass  # then nothing more is known
         return NotAcquired(self.key)
 
     def _give_back(self) -> bool:
@@ -259,12 +276,13 @@ class Hold(AnyHold["redis.Redis"]):
             try:
                 connect(self._connection, now() + self.ttl, self._patience())
                 reached = now()
+                if self._is_plain:
+                    return self._poll(began)
                 return self._call(*self._acquire(waited), until=self._answer_limit(waited))
             except redis.ResponseError as error:
-                if not self._can_be_plain(error):
+                if self._is_plain or not self._can_be_plain(error):
                     raise
                 self._is_plain = True
-                return self._poll(began)
             except UNREACHABLE:
                 self._connection.disconnect()
                 breaks += 1
@@ -336,6 +354,7 @@ class Hold(AnyHold["redis.Redis"]):
             self._quit()
         self._connection.disconnect()
         self._close_stuck()
+        self._is_quiet.set()
         if self.lost is not None:
             with self._ending:
                 first, *others = self._acquisitions or [None]
@@ -396,7 +415,7 @@ class Hold(AnyHold["redis.Redis"]):
         if self.lost is not None:
             return
         fences = [self._call(*words, until=until) for words in self._renew(extends)]
-        if self._is_held(fences) and not is_known:
+        if self._is_held(fences) and not is_known and self.lost is None:
             fences = listed(self._call(*self._notify(), until=until))
             for words in self._gone(fences):
                 self._call(*words, until=until)  # it went in between, and this is another

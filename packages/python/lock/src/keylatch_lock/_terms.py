@@ -258,6 +258,7 @@ class Hold(Generic[Client]):
         self.lost: str | None = None  # how the lock was lost: a reason of NOTIFY, "expired" or "disconnected"
         self._loss: LockLost | None = None
         self._acquisitions: list[Any] = []  # those that are not released
+        self.share: Any = None  # with other acquisitions of the owner
         self._since: float | None = None  # when it was granted
         self._is_plain = False  # the server has no LOCK commands: the lock is a key
         self._valid_until = self._renew_at = 0.0
@@ -279,8 +280,13 @@ class Hold(Generic[Client]):
     def loss(self, reason: str) -> LockLost:
         """Returns the error of a lost lock."""
         if self._loss is not None:
-            return self._loss
+            return self._loss.with_traceback(None)
         return LockLost(self.key, reason, now() - (self._since if self._since is not None else now()))
+
+    def _notices_expiry(self) -> None:
+        """Records the loss of a lock whose time is over, so that its release frees nothing of the owner's next one."""
+        if self.lost is None and now() >= self._valid_until:
+            self._records_loss("expired")
 
     def _records_loss(self, reason: str) -> None:
         self._loss = self.loss(reason)

@@ -1,12 +1,14 @@
 //! What is Rust's own: futures that are dropped, owners, and what a holder is told.
 
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use keylatch_lock::{AcquireError, Connect, Locks};
 use redis::sentinel::{SentinelClient, SentinelServerType};
 use redis::{FromRedisValue, Value};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::admin::{Admin, Info, client, server, until};
 use crate::moving::Moving;
@@ -69,10 +71,71 @@ async fn who_acquires_the_lock_of_its_owner_has_it_at_once_and_the_last_release_
     assert!(admin.info("report").await.is_some());
     inner.check().unwrap();
     drop(inner);
-    let next = lock.acquire().await.unwrap(); // after the release that the drop has begun
+    let next = lock.wait(LONG).acquire().await.unwrap(); // after the release that the drop has begun
     assert!(next.fence() > outer.fence());
     next.check().unwrap();
     assert!(next.release().await.unwrap());
+}
+
+#[tokio::test]
+async fn an_owner_whose_wait_is_dropped_acquires_again_when_the_queue_is_left() {
+    let mut admin = Admin::new().await;
+    let opened = Arc::new(AtomicUsize::new(0));
+    let gate = Arc::new(Semaphore::new(1));
+    let open = {
+        let (opened, gate) = (opened.clone(), gate.clone());
+        move || {
+            let (is_second, gate) = (opened.fetch_add(1, SeqCst) == 1, gate.clone());
+            async move {
+                if is_second {
+                    gate.acquire().await.unwrap().forget(); // the connection that leaves the queue is slow
+                }
+                Ok(client(&server()))
+            }
+        }
+    };
+    gate.acquire().await.unwrap().forget();
+    let other = locks().lock("report").ttl(LONG).acquire().await.unwrap();
+    let lock = Locks::new(open).lock("report").owner("mine").ttl(LONG);
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    until!("in the queue", admin.queued().await == 1);
+    waiting.abort();
+    until!("it leaves", opened.load(SeqCst) == 2);
+    other.release().await.unwrap();
+    let again = lock.clone().wait(Duration::ZERO).acquire().await;
+    assert!(matches!(again, Err(AcquireError::NotAcquired(_))), "{again:?}");
+    gate.add_permits(1);
+    let held = lock.acquire().await.unwrap();
+    admin.call(&["PING"]).await.unwrap();
+    held.check().unwrap();
+    assert!(held.release().await.unwrap());
+}
+
+#[tokio::test]
+async fn the_time_of_a_lock_that_was_waited_for_is_known_before_it_is_believed() {
+    let mut admin = Admin::new().await;
+    admin.call(&["SET", "report", "other"]).await.unwrap();
+    let moving = Moving::new().await;
+    let lock = Locks::new(moving.clone()).lock("report").ttl(LONG).renew_for(Duration::ZERO);
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until!("in the queue", admin.queued().await == 1);
+    tokio::time::sleep(Duration::from_millis(150)).await; // more than what a reply takes
+    admin.call(&["TEST.CALLS", "RESET"]).await.unwrap();
+    admin.call(&["DEL", "report"]).await.unwrap();
+    let held = waiting.await.unwrap().unwrap();
+    let renewals = admin.call(&["TEST.CALLS", "MATCH", "LOCK.RENEW"]).await.unwrap();
+    assert!(matches!(renewals, Value::Array(calls) if calls.len() == 1));
+    assert!(held.release().await.unwrap());
+}
+
+#[tokio::test]
+async fn times_beyond_all_measure_are_a_century() {
+    let _admin = Admin::new().await;
+    let lock = locks().lock("report").wait(Duration::MAX).renew_for(Duration::MAX).ttl(Duration::MAX);
+    assert!(lock.acquire().await.unwrap().release().await.unwrap());
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
@@ -69,6 +70,7 @@ final class Hold {
             return hold;
         } catch (InterruptedException interrupted) {
             hold.leave();
+            hold.awaitKeeper(); // which would release what the owner acquires next
             throw interrupted;
         } catch (ExecutionException failed) {
             Throwable cause = failed.getCause();
@@ -125,13 +127,19 @@ final class Hold {
         }
     }
 
-    /** Waits for a release that has begun: it would take along what is acquired with the same token. */
-    void awaitRelease() throws InterruptedException {
+    /**
+     * Waits for a release that has begun, which would take along what is acquired with the same token; returns whether it
+     * has ended.
+     */
+    boolean awaitRelease(long nanos) throws InterruptedException {
         synchronized (this) {
-            if (!released) return;
+            if (!released) return true;
         }
         try {
-            over.get();
+            over.get(Math.max(0, nanos), TimeUnit.NANOSECONDS);
+            return true;
+        } catch (TimeoutException late) {
+            return false;
         } catch (ExecutionException impossible) {
             throw new IllegalStateException(impossible);
         }
@@ -558,8 +566,8 @@ final class Hold {
             told = List.copyOf(locks);
         }
         asked.add(why); // wakes the keeper
+        told.forEach(lock -> CompletableFuture.runAsync(() -> lock.tell(why))); // callbacks may wait for each other
         CompletableFuture.runAsync(() -> {
-            told.forEach(lock -> lock.tell(why));
             if (used != null) used.close();
         });
     }

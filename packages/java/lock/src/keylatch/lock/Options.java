@@ -11,6 +11,8 @@ public final class Options {
     /** The parts of a TTL: it is renewed after one, and no reply is waited for longer than another. */
     private static final int PARTS = 3;
 
+    private static final Duration LONGEST = Duration.ofDays(36_500); // of which nanoseconds can be counted
+
     // For servers without LOCK commands.
     private static final String HELD = "if redis.call('GET', KEYS[1]) == ARGV[1] then return ";
     private static final String RENEW = HELD + "redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
@@ -31,6 +33,7 @@ public final class Options {
 
     /** For how long the lock outlives its last renewal; 30 s by default. */
     public Options ttl(Duration ttl) {
+        if (ttl.compareTo(LONGEST) > 0) throw new IllegalArgumentException("the TTL is at most 100 years");
         if (ttl.toMillis() < 1) throw new IllegalArgumentException("the TTL has to be at least a millisecond");
         this.ttl = ttl;
         return this;
@@ -38,7 +41,7 @@ public final class Options {
 
     /** For how long to wait in line; null, the default, for as long as it takes, zero for not at all. */
     public Options waitAtMost(Duration wait) {
-        this.wait = wait;
+        this.wait = shorter(wait);
         return this;
     }
 
@@ -53,8 +56,12 @@ public final class Options {
      * the default, for as long as it is held, zero for not at all.
      */
     public Options renewFor(Duration limit) {
-        renewFor = limit;
+        renewFor = shorter(limit);
         return this;
+    }
+
+    private static Duration shorter(Duration time) {
+        return time == null || time.compareTo(LONGEST) < 0 ? time : LONGEST;
     }
 
     /** Others may share the lock; who does not, has it alone. */

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 
@@ -14,7 +15,13 @@ final class Owners {
     private Owners() {}
 
     /** One lock of an owner. */
-    private record Key(Client client, String owner, List<String> names, String mode) {}
+    private record Key(Client client, String owner, Set<String> names, String mode) {
+        /** Returns a name that other locks of the owner have as well; null if there is none. */
+        String shares(Key other) {
+            if (!client.equals(other.client) || !owner.equals(other.owner) || names.equals(other.names)) return null;
+            return names.stream().filter(other.names::contains).findFirst().orElse(null);
+        }
+    }
 
     /** What its acquisitions have in common: whose turn it is to acquire, and what is held. */
     private static final class Share {
@@ -29,17 +36,18 @@ final class Owners {
 
     static Lock acquire(Client client, Options options, List<String> names, long began)
             throws IOException, InterruptedException {
-        Share share = use(new Key(client, options.token(), names, options.mode()));
+        Share share = use(new Key(client, options.token(), Set.copyOf(names), options.mode()));
         try {
             long left = options.leftNanos(System.nanoTime() - began);
             boolean isTurn = left > 0 ? share.turn.tryAcquire(left, TimeUnit.NANOSECONDS) : share.turn.tryAcquire();
-            if (!isTurn) throw new LockException.NotAcquired(String.join(", ", names), Map.of());
+            if (!isTurn) throw new LockException.NotAcquired(names.get(0), Map.of());
             try {
                 Hold former = share.hold;
                 if (former != null) {
                     Lock lock = former.join();
                     if (lock != null) return lock;
-                    former.awaitRelease();
+                    if (!former.awaitRelease(options.leftNanos(System.nanoTime() - began)))
+                        throw new LockException.NotAcquired(names.get(0), Map.of());
                 }
                 share.hold = Hold.acquire(client, options, names, began);
                 return Lock.first(share.hold);
@@ -56,6 +64,12 @@ final class Owners {
     private static Share use(Key key) {
         synchronized (SHARES) {
             SHARES.values().removeIf(share -> !share.isUsed());
+            for (Key other : SHARES.keySet()) {
+                String name = key.shares(other);
+                if (name != null)
+                    throw new IllegalArgumentException(
+                            "an owner cannot have the lock " + name + " alone and with others at a time");
+            }
             Share share = SHARES.computeIfAbsent(key, missing -> new Share());
             share.users++;
             return share;
