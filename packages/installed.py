@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 GO = 'package main\nimport "keylatch/lock"\nfunc main() { println(lock.ErrNotAcquired.Error()) }\n'
 GO_TEST = ('package work\nimport ("testing"; "keylatch/double")\n'
            "func TestItStarts(t *testing.T) { double.New(t) }\n")
-RUST = {"Cargo.toml": '[package]\nname = "work"\nedition = "2024"\n', "src/main.rs": "fn main() {}\n"}
+RUST = {"Cargo.toml": '[package]\nname = "work"\nedition = "2024"\n[workspace]\n', "src/main.rs": "fn main() {}\n"}
 JAVA = "class Work { keylatch.lock.Options options = new keylatch.lock.Options().shared(); }\n"
 # How a line begins, the tool that it needs, what is in the folder before, and what works afterwards.
 PIP_DOUBLE = ("pip install ./keylatch-", "pip", {}, 'python -c "import keylatch; keylatch.instance().close()"')
