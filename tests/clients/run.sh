@@ -88,11 +88,17 @@ helpers() {
     for part in "${running[@]}"; do wait "$part"; done
 }
 lock_tests=(-m pytest -q -p no:cacheprovider --rootdir "$lock" "$lock/tests")
-helper_of_python() { every_road "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath=; } # the installed package
+helper_of_python() {
+    every_road "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath= # the installed package
+    on_redis "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath= -k test_the_list_of_all_languages
+}
 helper_of_python_5() { every_road "$work/venv5/bin/python" "${lock_tests[@]}"; }
 # One file after the other, since each empties the server.
 node_tests=(node --test --test-concurrency=1 --test-reporter=dot)
-helper_of_node() { every_road "${node_tests[@]}" "$work/node/lock/test/"; }
+helper_of_node() {
+    every_road "${node_tests[@]}" "$work/node/lock/test/"
+    on_redis "${node_tests[@]}" "$work/node/lock/test/conformance.test.js"
+}
 helper_of_node_5() { every_road "${node_tests[@]}" "$work/node5/lock/test/"; }
 helper_of_go() {
     has go KEYLATCH_REQUIRE_GO || return 0
@@ -101,14 +107,18 @@ helper_of_go() {
     [ -z "$(gofmt -l "$own_packages/go/lock")" ] || { echo "FAILED: gofmt -l $own_packages/go/lock" >&2; return 1; }
     "${go[@]}" vet ./...
     in_test_mode "${go[@]}" test -race -count=1 -timeout 270s ./...
+    on_redis "${go[@]}" test -count=1 -run TestListOfAllLanguages ./...
 }
 helper_of_java() {
     has javac KEYLATCH_REQUIRE_JAVA || return 0
     in_test_mode timeout 280 "$own_packages/java/lock/test.sh" "$work/java"
+    on_redis "$own_packages/java/lock/test.sh" "$work/java"
 }
 helper_of_rust() {
-    in_test_mode timeout 280 cargo test --quiet --locked --all-features \
-        --manifest-path "$own_packages/rust/lock/Cargo.toml" --target-dir "$work/rust-lock"
+    local lock=(cargo test --quiet --locked --all-features)
+    lock+=(--manifest-path "$own_packages/rust/lock/Cargo.toml" --target-dir "$work/rust-lock")
+    in_test_mode timeout 280 "${lock[@]}"
+    on_redis "${lock[@]}" --test it scenario
 }
 # Succeeds if a tool is installed: has TOOL VARIABLE-THAT-REQUIRES-IT
 has() {
@@ -116,6 +126,16 @@ has() {
     [ -z "${!2:-}" ] || { echo "FAILED: $2 is set, and there is no $1" >&2; exit 1; }
     echo "helpers: there is no $1 here, so the one that needs it is not tested"
     return 1
+}
+# The scenarios that need no keylatch, with a server of Redis: on_redis PROGRAM [ARGUMENT...]
+on_redis() {
+    local port status=0 server
+    port=$(free_port)
+    redis-server --port "$port" --save '' --daemonize no >/dev/null & server=$!
+    until redis-cli -p "$port" PING >/dev/null 2>&1; do sleep 0.05; done
+    KEYLATCH_PLAIN=1 KEYLATCH_SERVERS=127.0.0.1:$port timeout 120 "$@" || status=$?
+    kill "$server" && wait "$server"
+    return "$status"
 }
 every_road() { EVERY_ROAD=1 in_test_mode "$@"; }
 in_test_mode() { KEYLATCH_TEST_MODE=yes beside 1 "$@"; }

@@ -201,6 +201,50 @@ function suite(name) {
     assert.equal(await admin.get('lock'), null);
   });
 
+  test('a waiter that is aborted while it connects leaves the queue', async () => {
+    const lock = await acquire(client, 'lock');
+    const abort = new AbortController();
+    const waiter = acquire(client, 'lock', { signal: abort.signal });
+    abort.abort(new Error('changed my mind'));
+    await assert.rejects(waiter, /changed my mind/);
+    await waiting(0);
+    assert.ok(await lock.release());
+  });
+
+  test('a lost lock of an owner that is released late ends no later one of the same owner', async () => {
+    const options = { ...LONG, owner: 'mine' };
+    const first = await acquire(client, 'lock', options);
+    await admin.del('lock');
+    await until(() => first.lost);
+    const second = await acquire(client, 'lock', options);
+    assert.ok(await second.release());
+    const third = await acquire(client, 'lock', options);
+    assert.equal(await first.release(), false);
+    const fourth = await acquire(client, 'lock', options);
+    assert.equal(fourth.fence, third.fence);
+    assert.ok(await fourth.release());
+    assert.equal(await admin.get('lock'), 'mine');
+    assert.ok(await third.release());
+  });
+
+  test('each acquisition of an owner is told of a loss, also when the callback of another one throws', async () => {
+    const told = [];
+    const uncaught = process.listeners('uncaughtException');
+    process.removeAllListeners('uncaughtException').once('uncaughtException', (error) => told.push(error.message));
+    const options = { ...LONG, owner: 'mine' };
+    const throwing = () => { throw new Error('first'); };
+    const locks = [
+      await acquire(client, 'lock', { ...options, onLost: throwing }),
+      await acquire(client, 'lock', { ...options, onLost: () => told.push('second') }),
+    ];
+    await admin.del('lock');
+    await until(() => told.length === 2);
+    uncaught.forEach((listener) => process.on('uncaughtException', listener));
+    assert.deepEqual(told, ['first', 'second']);
+    assert.ok(locks.every((lock) => lock.signal.aborted));
+    await Promise.all(locks.map((lock) => lock.release()));
+  });
+
   test('a waiter that is aborted as it is granted the lock leaves it free', async () => {
     for (let round = 0; round < 20; round += 1) {
       const lock = await acquire(client, 'lock', LONG);

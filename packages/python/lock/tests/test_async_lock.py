@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 
 import pytest
 import redis.asyncio
@@ -279,6 +280,51 @@ async def test_a_task_that_waits_for_another_of_its_owner_gives_up_in_time_or_wh
     assert (await hasty.acquire()).fence == held.fence
     assert await held.release() and await hasty.release()
     assert server.client.get("lock") is None
+
+
+@with_client
+async def test_who_does_not_wait_is_refused_at_once_also_as_the_turn_of_the_owner_passes_to_another_task(server, client):
+    server.client.set("lock", "other")
+    hasty = AsyncLock(client, "lock", owner="worker", wait=0.2)
+    first = asyncio.create_task(hasty.acquire())
+    await until(lambda: server.waiting("lock") == 1)
+    second = asyncio.create_task(AsyncLock(client, "lock", owner="worker").acquire())
+    assert await first is None
+    assert await AsyncLock(client, "lock", owner="worker", wait=0).acquire() is None
+    server.client.delete("lock")
+    assert await (await second).release()
+
+
+def test_an_owner_has_nothing_of_what_it_has_acquired_in_a_loop_that_is_closed(server):
+    client = redis.asyncio.Redis.from_url(server.url)
+
+    async def acquire():
+        async with asyncio.timeout(PATIENCE_S):
+            held = await AsyncLock(client, "lock", owner="worker", ttl=PATIENCE_S).acquire()
+            await client.aclose()
+            return held.fence
+
+    first = asyncio.run(acquire())
+    server.client.delete("lock")
+    assert asyncio.run(acquire()) > first  # its own, of the server
+
+
+@with_client
+async def test_a_lock_of_an_owner_whose_time_is_over_ends_no_later_one_when_it_is_released(server, client):
+    get_connection = client.connection_pool.get_connection
+
+    async def get_late(*arguments):
+        await asyncio.sleep(0.02)  # so that a release would come behind the acquisition
+        return await get_connection(*arguments)
+
+    client.connection_pool.get_connection = get_late
+    old = await AsyncLock(client, "lock", owner="worker", ttl=0.3, renew_for=0).acquire()
+    time.sleep(0.4)  # the loop stands still, so that nobody has noticed
+    lock = AsyncLock(client, "lock", owner="worker", ttl=PATIENCE_S)
+    was_held, new = await asyncio.gather(old.release(), lock.acquire())
+    assert not was_held
+    new.check()
+    assert server.client.get("lock") == "worker" and await new.release()
 
 
 def test_an_owner_acquires_again_when_its_release_has_ended_also_one_that_was_cancelled(server, moving):

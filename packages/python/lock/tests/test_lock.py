@@ -2,11 +2,13 @@
 
 import concurrent.futures
 import contextlib
+import gc
 import multiprocessing
 import os
 import queue
 import signal
 import threading
+import weakref
 
 import pytest
 import redis
@@ -300,6 +302,16 @@ def test_threads_that_name_the_same_owner_hold_a_lock_together_and_its_last_rele
 
         together(4, work)
         assert server.client.get("lock") is None
+
+
+def test_a_client_that_an_owner_has_used_is_freed(server):
+    client = redis.Redis.from_url(server.url)
+    assert Lock(client, "lock", owner="worker").acquire().release()
+    client.close()
+    freed = weakref.ref(client)
+    del client
+    gc.collect()
+    wait(lambda: freed() is None)
 
 
 def test_a_thread_that_waits_for_another_of_its_owner_waits_no_longer_than_it_is_to(server):

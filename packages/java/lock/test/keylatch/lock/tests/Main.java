@@ -23,6 +23,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BiConsumer;
 import keylatch.lock.Client;
 import keylatch.lock.Lock;
@@ -69,11 +70,14 @@ final class Main {
         for (Object each : (List<?>) ((Map<?, ?>) Json.parse(Files.readString(list))).get("scenarios")) {
             Map<?, ?> scenario = (Map<?, ?>) each;
             if (scenario.containsKey("threads")) continue; // a lock knows none
+            if (Scenario.IS_PLAIN && !scenario.containsKey("plain")) continue;
             tests.put((String) scenario.get("name"), () -> scenario(scenario));
         }
+        if (Scenario.IS_PLAIN) return tests;
         tests.put("threads exclude each other and their fences increase", this::exclusion);
         tests.put("a thread that is interrupted in line leaves it", this::interruption);
         tests.put("a thread that is interrupted as it is granted the lock leaves it free", this::interruptedAsGranted);
+        tests.put("an owner acquires again when its interrupted wait has left the line", this::interruptedOwner);
         tests.put("the future of a loss is cancelled by a release", this::cancelled);
         tests.put("the end of a try statement releases, and throws if the lock was lost", this::resources);
         tests.put("the end of another reader's lock, which has the same fence, is no loss", this::anotherReader);
@@ -95,10 +99,11 @@ final class Main {
     }
 
     private void reset() throws IOException {
+        admin.call("FLUSHALL");
+        if (Scenario.IS_PLAIN) return;
         admin.call("TEST.FAULT", "CLEAR");
         admin.call("TEST.TIME", "RUN");
         admin.call("CONFIG", "SET", "session-grace-ms", "0");
-        admin.call("FLUSHALL");
     }
 
     private Lock acquire() throws Exception {
@@ -163,6 +168,51 @@ final class Main {
             if (!done.isCompletedExceptionally()) done.join().release();
             until(() -> admin.info("report") == null);
         }
+    }
+
+    /** A server whose third connection takes a while. */
+    private Client slow() {
+        AtomicInteger opened = new AtomicInteger();
+        return new Client() {
+            @Override
+            public Connection connect() throws IOException {
+                if (opened.getAndIncrement() == 2) LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(300));
+                return server.connect();
+            }
+
+            @Override
+            public Subscription subscribe(List<String> channels, BiConsumer<String, String> heard) throws IOException {
+                return server.subscribe(channels, heard);
+            }
+        };
+    }
+
+    /** Counts the threads that wait for a lock, or hold one. */
+    private static long keepers() {
+        return Thread.getAllStackTraces().keySet().stream().filter(each -> each.getName().equals("keylatch-lock report"))
+                .count();
+    }
+
+    private void interruptedOwner() throws Exception {
+        Client slow = slow();
+        Options options = new Options().owner("mine").ttl(Duration.ofMinutes(10));
+        Lock held = acquire();
+        Thread thread = new Thread(() -> {
+            try {
+                Lock.acquire(slow, options, "report");
+            } catch (IOException | InterruptedException interrupted) {
+                // as it is to be
+            }
+        });
+        thread.start();
+        until(() -> waiters() == 1);
+        thread.interrupt();
+        check(held.release(), "it was held");
+        Lock next = Lock.acquire(slow, options, "report");
+        until(() -> keepers() == 1); // that of this lock
+        check(Long.valueOf(next.fence()).equals(admin.call("LOCK.FENCE", "report", "mine")), "it is held on");
+        next.check();
+        check(next.release(), "it was held");
     }
 
     private void cancelled() throws Exception {

@@ -21,6 +21,8 @@ import keylatch.lock.Options;
 /** A run of one scenario of packages/lock-conformance.json. */
 final class Scenario {
     static final Duration PATIENCE = Duration.ofSeconds(60);
+    /** The server has no LOCK and TEST commands. */
+    static final boolean IS_PLAIN = System.getenv("KEYLATCH_PLAIN") != null;
     private static final Pattern WAITING = Pattern.compile("waiting:(\\d+)");
 
     /** How an acquisition ended. */
@@ -140,6 +142,7 @@ final class Scenario {
     }
 
     private long inLine() throws IOException {
+        if (IS_PLAIN) return 0;
         Matcher found = WAITING.matcher((String) admin.call("INFO", "locks"));
         check(found.find(), "INFO locks says who waits");
         return Long.parseLong(found.group(1));
@@ -190,6 +193,7 @@ final class Scenario {
     }
 
     private void command(List<?> words, Map<?, ?> step) throws IOException {
+        if (IS_PLAIN && words.get(0).toString().startsWith("TEST.")) return;
         Object reply = admin.call(words.toArray());
         if (step.containsKey("expect")) check(Objects.equals(reply, step.get("expect")), reply);
     }
