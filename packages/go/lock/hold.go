@@ -247,7 +247,7 @@ func (h *hold) poll(ctx context.Context, began time.Time) (any, error) {
 	}
 }
 
-// notAcquired tells who holds the lock, as far as the server says.
+// notAcquired tells who holds the lock, where the server has LOCK.INFO.
 func (h *hold) notAcquired(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.patience())
 	defer cancel()

@@ -192,7 +192,7 @@ type DeadlockError struct{ Cycle string }
 
 func (e *DeadlockError) Error() string { return "the wait would never end: " + e.Cycle }
 
-// NotAcquiredError tells who held a lock when the wait was over, as far as the server says.
+// NotAcquiredError tells who held a lock when the wait was over, where the server has LOCK.INFO.
 type NotAcquiredError struct {
 	Name   string        // of several the first that was held
 	Client string        // name of the holder's connection; of those who share the lock one

@@ -60,7 +60,7 @@ export class Lock implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** The lock was not obtained within `wait` milliseconds. The fields say who held it then, as far as the server tells. */
+/** The lock was not obtained within `wait` milliseconds. The fields say who held it then, where the server has LOCK.INFO. */
 export class NotAcquired extends Error {
   /** The name; of several the first that was held. */
   readonly key: string;

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
 
-/** The lock was not obtained within `wait` milliseconds; the fields say who held it then, as far as the server tells. */
+/** The lock was not obtained within `wait` milliseconds; the fields say who held it then, where the server has LOCK.INFO. */
 export class NotAcquired extends Error {
   name = 'NotAcquired';
 
@@ -351,7 +351,8 @@ class Hold {
       return [...first, 'PX', ttl, 'NOTIFY', ...session ? ['SESSION'] : []];
     };
     const asked = [...words(of), ...meta === undefined ? [] : ['META', meta]];
-    if (!(hold.#renewEvery > 0 && hold.#renewEvery < ttl)) throw new TypeError('a lock has to be renewed before its TTL is over');
+    const isRenewed = hold.#renewEvery > 0 && hold.#renewEvery < ttl;
+    if (!isRenewed) throw new TypeError('a lock has to be renewed before its TTL is over');
     hold.#words = () => words(undefined); // the size of a semaphore may be another by then
     await hold.#connect(Infinity);
     try {
@@ -527,7 +528,7 @@ class Hold {
     }
   }
 
-  /** Who holds the lock, as far as the server tells. */
+  /** Who holds the lock, where the server has LOCK.INFO. */
   async #notAcquired() {
     const by = performance.now() + this.#ttl / PARTS;
     const ask = (...words) => inTime(by, call(this.#own, words)).catch(() => null);

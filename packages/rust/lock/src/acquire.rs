@@ -126,7 +126,6 @@ impl Seeker {
         let (began, terms) = (self.began, self.terms.clone());
         let Some(line) = &mut self.line else { return Ok(None) };
         let limit = terms.wait.map(|wait| later(terms.patience() + wait.saturating_sub(began.elapsed())));
-        line.dialect = Dialect::Locks;
         self.id = None;
         line.connect(Some(later(terms.ttl))).await?;
         self.id = match line.call(redis::cmd("CLIENT").arg("ID"), Some(later(terms.patience()))).await {
@@ -135,6 +134,9 @@ impl Seeker {
             Err(error) => return Err(error),
         };
         self.reached = Some(Instant::now());
+        if line.dialect == Dialect::Scripts {
+            return self.poll().await;
+        }
         let (asked, was_asking) = (Instant::now(), self.is_asking);
         self.is_asking = true;
         match line.call(&terms.acquire(began.elapsed()), limit).await {

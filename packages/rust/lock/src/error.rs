@@ -48,7 +48,7 @@ impl From<RedisError> for AcquireError {
     }
 }
 
-/// A lock that was not obtained within the wait, and who held it then, where the server tells.
+/// A lock that was not obtained within the wait, and who held it then, where the server has LOCK.INFO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotAcquired {

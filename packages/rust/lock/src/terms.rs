@@ -79,7 +79,9 @@ impl Terms {
             () if self.has_two_modes => Some("a lock is shared or has permits, not both"),
             () if self.size.is_some() && is_exclusive => Some("a size needs permits"),
             () if self.ttl < Duration::from_millis(1) => Some("the TTL has to be at least a millisecond"),
-            () if self.renewal() >= self.ttl => Some("a lock has to be renewed before its TTL is over"),
+            () if self.renewal().is_zero() || self.renewal() >= self.ttl => {
+                Some("a lock has to be renewed before its TTL is over")
+            }
             () => None,
         }
     }

@@ -86,9 +86,6 @@ class AsyncLock(Terms["redis.asyncio.Redis", "AsyncHeld"]):
             finally:
                 share.turn.release()
 
-    def _left(self, began: float) -> float | None:
-        return None if self.wait is None else max(0.0, self.wait - (now() - began))
-
     async def _begin(self, began: float, tells: bool) -> tuple[AsyncHold, AsyncHeld]:
         hold = AsyncHold(self, self._left(began))
         await hold.acquire(tells)

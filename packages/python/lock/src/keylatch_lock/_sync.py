@@ -78,9 +78,6 @@ class Lock(Terms["redis.Redis", "Held"]):
             finally:
                 share.turn.release()
 
-    def _left(self, began: float) -> float | None:
-        return None if self.wait is None else max(0.0, self.wait - (now() - began))
-
     def _begin(self, began: float, tells: bool) -> tuple[Hold, Held]:
         hold = Hold(self, self._left(began))
         hold.acquire(tells)

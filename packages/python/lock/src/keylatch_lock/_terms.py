@@ -51,7 +51,7 @@ class Holder:
 
 
 class NotAcquired(LockError):
-    """The lock was not obtained within `wait` seconds. The fields say who held it then, as far as the server tells.
+    """The lock was not obtained within `wait` seconds. The fields say who held it then, where the server has LOCK.INFO.
 
     key: the name, of several the first that was held. holder: of those who share the lock one. age: the seconds for
     which it had been held. ttl: the seconds that its time to live still was.
@@ -188,6 +188,10 @@ class Terms(Generic[Client, Held]):
             held.check()
         elif self._callers.is_forked():
             raise LockLost(self.key, "forked", 0.0)
+
+    def _left(self, began: float) -> float | None:
+        """Returns the seconds that an acquisition which has begun may still take; None without a limit."""
+        return None if self.wait is None else max(0.0, self.wait - (now() - began))
 
     def _own_lost(self) -> list[Held]:
         """Returns the acquisitions of this thread or task that are lost; raises Deadlock if it would wait for itself."""

@@ -281,7 +281,7 @@ final class Hold {
         }
     }
 
-    /** Tells who holds the lock, as far as the server says. */
+    /** Tells who holds the lock, where the server has LOCK.INFO. */
     private LockException.NotAcquired notAcquired() {
         answerBy = System.nanoTime() + options.patienceNanos();
         try {

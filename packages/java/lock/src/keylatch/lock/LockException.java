@@ -36,7 +36,7 @@ public class LockException extends RuntimeException {
         return reply == null ? "" : reply.toString();
     }
 
-    /** The lock was not obtained within the time that its options give. It tells who held it then, as far as is known. */
+    /** The lock was not obtained within the time that its options give. It tells who held it then, where the server has LOCK.INFO. */
     public static final class NotAcquired extends LockException {
         private static final long serialVersionUID = 1L;
         private final String name;
