@@ -87,6 +87,8 @@ pub(super) struct Requests {
     pub(super) restart: Option<Rotation>,
     pub(super) syncs: Vec<SyncRequest>,
     pub(super) stop: Option<StopRequest>,
+    /// Set if the file has got its base, so that replies wait for it.
+    pub(super) is_attached: bool,
     /// Set once the writer has ended, and takes no more requests.
     pub(super) is_closed: bool,
 }
@@ -94,7 +96,7 @@ pub(super) struct Requests {
 impl Requests {
     /// Returns true if the writer has nothing to take.
     pub(super) fn is_empty(&self) -> bool {
-        let has_change = self.policy.is_some() || self.annotations.is_some();
+        let has_change = self.policy.is_some() || self.annotations.is_some() || self.is_attached;
         let has_order = self.rotation.is_some() || self.restart.is_some() || self.stop.is_some();
         !has_change && !has_order && self.syncs.is_empty() && !self.is_closed
     }
@@ -250,8 +252,15 @@ impl AofHandle {
         self.0.set_written_by_workers(*self.0.policy.lock() != FsyncPolicy::Always);
     }
 
-    /// Tells the writer that [`AofDir::install_base`] has attached its increment.
+    /// Has replies wait for the file from now on, because [`AofDir::install_base`] has attached its increment.
     pub(crate) fn base_installed(&self) {
+        let asked = self.0.policy.lock(); // the writer confirms with it held
+        if *asked != FsyncPolicy::Always {
+            // At once, not at the writer's next step: a reply until then could be seen though the write is not in the file.
+            self.0.reader.confirm_from(self.0.status.lock().written);
+            self.0.requests.lock().is_attached = true;
+        }
+        drop(asked);
         self.0.reader.wake();
     }
 

@@ -40,11 +40,15 @@ fn options(dir: &Path, policy: FsyncPolicy) -> AofOptions {
 }
 
 fn stepped(policy: FsyncPolicy) -> Stepped {
+    stepped_on(Log::default(), Start::New, policy)
+}
+
+fn stepped_on(log: Log, start: Start, policy: FsyncPolicy) -> Stepped {
     let disk = SimulatedDisk::new(1);
     disk.create_dir(Path::new("/data")).expect("created");
     disk.sync_dir(Path::new("/")).expect("synced");
     let dir = AofDir::open(Arc::new(disk.clone()), Path::new("/data"), "aof", "a", true).expect("opened");
-    let (dir, log, now_ms) = (Arc::new(dir), Arc::new(Log::default()), Arc::new(AtomicU64::new(5000)));
+    let (dir, log, now_ms) = (Arc::new(dir), Arc::new(log), Arc::new(AtomicU64::new(5000)));
     let tick_ms = Arc::new(AtomicU64::new(0));
     let (time, tick) = (now_ms.clone(), tick_ms.clone());
     let clock = move || {
@@ -53,7 +57,7 @@ fn stepped(policy: FsyncPolicy) -> Stepped {
     };
     let options = options(Path::new("/data"), policy);
     let reader = log.reader(ReaderPurpose::Copy);
-    let writer = Writer::open(dir.clone(), reader, Start::New, &options, "boot", Box::new(clock)).expect("opened");
+    let writer = Writer::open(dir.clone(), reader, start, &options, "boot", Box::new(clock)).expect("opened");
     Stepped { handle: writer.handle(), disk, log, dir, writer, now_ms, tick_ms }
 }
 
@@ -82,6 +86,13 @@ impl Stepped {
 
     fn error(&self) -> String {
         self.handle.status().error.map_or(String::new(), |error| error.to_string())
+    }
+
+    /// Installs an empty base before the increment that a restart has begun.
+    fn install_base(&self, restarted: &Receiver<Result<u64, String>>) {
+        let (path, number) = (self.dir.temporary_base(), restarted.try_recv().expect("answered").expect("begun"));
+        self.disk.create(&path).expect("a base");
+        self.dir.install_base(&path, false, number, 0).expect("installed");
     }
 
     /// Returns the commands in the files of a disk.
@@ -383,18 +394,49 @@ fn a_file_whose_content_is_unknown_after_a_failed_sync_is_written_anew() {
     assert_eq!(position, server.log.end());
     append(&server.log, 3);
     server.writer.step();
-    let number = restarted.try_recv().expect("answered").expect("begun");
     let (sync, synced) = done();
     server.handle.sync(sync);
     server.writer.step();
     assert!(synced.try_recv().is_err(), "nothing is durable without the base");
-    server.disk.create(&server.dir.temporary_base()).expect("a base");
-    server.dir.install_base(&server.dir.temporary_base(), false, number, 0).expect("installed");
+    server.install_base(&restarted);
     server.handle.base_installed();
     server.writer.step();
     assert_eq!(synced.try_recv(), Ok(Ok(())));
     assert_eq!(server.commands(&server.disk.power_cut()), [SELECT, &set(3)].concat());
     assert_eq!(server.handle.status().needs_rewrite, None);
+}
+
+#[test]
+fn replies_wait_for_a_file_as_soon_as_it_has_its_base() {
+    for policy in [FsyncPolicy::No, FsyncPolicy::EverySec] {
+        let mut server = stepped_on(Log::default(), Start::Detached, policy);
+        let (restart, restarted) = done();
+        server.handle.restart(restart);
+        server.writer.step();
+        append(&server.log, 1);
+        assert!(server.log.is_confirmed(), "nothing depends on a file without its base");
+        server.install_base(&restarted);
+        server.handle.base_installed();
+        let waits = |end: u64| server.log.wake_when_confirmed(end, 1, std::task::Waker::noop());
+        assert!(waits(server.log.end()), "{policy:?}: it is not in the file yet");
+        server.writer.step();
+        assert_eq!(server.log.confirmed(), server.log.end());
+    }
+}
+
+#[test]
+fn no_reply_waits_for_a_file_that_loses_its_place_as_it_gets_its_base() {
+    let mut server = stepped_on(Log::with_limit(10_000), Start::Detached, FsyncPolicy::No);
+    let (restart, restarted) = done();
+    server.handle.restart(restart);
+    server.writer.step();
+    server.install_base(&restarted);
+    server.handle.base_installed();
+    assert!(!server.log.is_confirmed());
+    (0..10_000).for_each(|number| _ = append(&server.log, number));
+    server.writer.step();
+    assert_eq!(server.handle.status().needs_rewrite, Some(NeedsRewrite::LostPlace));
+    assert!(server.log.is_confirmed(), "it has to be begun again with all data");
 }
 
 #[test]

@@ -270,6 +270,14 @@ impl LogReader {
         waiting
     }
 
+    /// Makes a reader that does not confirm do so from now on, with everything before a position confirmed.
+    pub(crate) fn confirm_from(&self, position: u64) {
+        self.log.change(self.number, |place, _| {
+            let Some(place) = place else { return };
+            place.confirmed.get_or_insert(position);
+        });
+    }
+
     /// Makes the reader confirm from now on, with everything before `confirmed` confirmed, or with `None` not confirm
     /// any more. Wakes clients that wait for positions which count as confirmed now.
     pub(crate) fn set_confirmed(&self, confirmed: Option<u64>) {

@@ -54,7 +54,7 @@ fn writes_are_rejected_and_none_waits_for_ever_while_a_lost_file_cannot_be_rewri
     let builder = keylatch::Server::builder().clock(clock).disk(disk.clone()).set("dir", "/");
     let server = builder.set("appendonly", "yes").set("appendfsync", "no").start_blocking().expect("started");
     let mut client = Client::connect(server.addr());
-    // The first write may still be one by the policy that the file was begun with, which keeps written records.
+    // The first write may still be by the policy that the file was begun with, by which the log keeps written records.
     client.expect(&[("SET k 1", "+OK"), ("SET k 2", "+OK")]);
     // The sync that follows another policy fails, so the file has to be rewritten, and the rewrite fails too.
     let fails_once = |file| PlannedFaults {

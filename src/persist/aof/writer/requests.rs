@@ -13,6 +13,7 @@ impl Writer {
         self.syncs.append(&mut requests.syncs);
         let (policy, rotation) = (requests.policy.take(), requests.rotation.take_if(|_| self.rotation.is_none()));
         let annotations = requests.annotations.take();
+        let is_attached = std::mem::take(&mut requests.is_attached);
         let (restart, stop) = (requests.restart.take(), requests.stop.take_if(|_| self.stop.is_none()));
         drop(requests);
         self.rotation = self.rotation.take().or(rotation);
@@ -23,6 +24,9 @@ impl Writer {
         if let Some(Annotations { checksums, timestamps }) = annotations {
             (self.wants_checksums, self.has_timestamps) = (checksums, timestamps);
             self.last_timestamp = 0; // the next block has a timestamp
+        }
+        if is_attached {
+            self.confirmed.get_or_insert(0); // replies wait already: the next confirmation is to move or to end that
         }
         // Even if this is the present policy: one requested in between has changed the positions that clients wait for.
         if let Some(policy) = policy {
