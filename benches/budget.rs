@@ -110,6 +110,8 @@ fn start_instructions() -> f64 {
         "--bind",
         "127.0.0.1",
     ]);
+    // No snapshot that lies about is loaded.
+    valgrind.args(["--dbfilename", "no-snapshot.rdb"]);
     valgrind.args(["--save", "", "--worker-threads", "1", "--exit-on-stdin-close", "yes"]);
     let process = valgrind.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut process = process.expect("valgrind, which this benchmark needs, cannot be run");
