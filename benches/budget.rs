@@ -110,7 +110,7 @@ fn start_instructions() -> f64 {
         "--bind",
         "127.0.0.1",
     ]);
-    // No snapshot that lies about is loaded.
+    // No snapshot is loaded that lies in the current directory.
     valgrind.args(["--dbfilename", "no-snapshot.rdb"]);
     valgrind.args(["--save", "", "--worker-threads", "1", "--exit-on-stdin-close", "yes"]);
     let process = valgrind.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();

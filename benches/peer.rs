@@ -16,7 +16,8 @@ impl Server {
     pub fn start(program: &str, options: &[&str]) -> Self {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let mut command = Command::new(program);
-        command.args(["--port", &port.to_string(), "--save", ""]).args(options);
+        // Nor is one loaded that lies in the current directory.
+        command.args(["--port", &port.to_string(), "--save", "", "--dbfilename", "no-snapshot.rdb"]).args(options);
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let server = Server { process, addr: (Ipv4Addr::LOCALHOST, port).into() };
         while TcpStream::connect(server.addr).is_err() {

@@ -132,7 +132,7 @@ on_redis() {
     local port status=0 server
     port=$(free_port)
     redis-server --port "$port" --save '' --daemonize no >/dev/null & server=$!
-    until redis-cli -p "$port" PING >/dev/null 2>&1; do sleep 0.05; done
+    until redis-cli -p "$port" PING >/dev/null 2>&1; do kill -0 "$server" || return; sleep 0.05; done
     KEYLATCH_PLAIN=1 KEYLATCH_SERVERS=127.0.0.1:$port timeout 120 "$@" || status=$?
     kill "$server" && wait "$server"
     return "$status"

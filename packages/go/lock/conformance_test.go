@@ -122,6 +122,7 @@ func (r *run) step(s step) {
 		"acquire": r.acquire, "ends": r.ends, "release": r.release, "holds": r.holds, "lost": r.lost,
 		"fence": r.fence, "command": r.command, "info": r.info, "cut": r.cut, "resumes": r.resumes,
 		"refused": r.isRefused, "key": r.key, "failover": r.failover, "stall": r.stall,
+		"without": r.without,
 	}
 	for verb, call := range verbs {
 		if argument, is := s[verb]; is {
@@ -330,10 +331,19 @@ func (r *run) fenceOf(which any) int64 {
 	return r.locks[which.(string)].Fence()
 }
 
-func (r *run) command(words any, s step) {
-	if name := words.([]any)[0].(string); isPlain && strings.HasPrefix(name, "TEST.") {
+func (r *run) without(commands any, s step) {
+	if isPlain {
 		return
 	}
+	for _, command := range words(commands) {
+		text := "ERR unknown command '" + command + "', with args beginning with: 'report' "
+		if _, err := r.admin.call("TEST.FAULT", "ADD", command, "ERROR", text); err != nil {
+			r.Fatal(s, err)
+		}
+	}
+}
+
+func (r *run) command(words any, s step) {
 	reply, err := r.admin.call(words.([]any)...)
 	if err != nil {
 		r.Fatal(s, err)

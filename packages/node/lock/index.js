@@ -240,7 +240,7 @@ class Share {
     try {
       return await inTime(by, Promise.race([others, aborted]));
     } catch (error) {
-      throw error instanceof Stuck ? new NotAcquired(this.#names.join(', ')) : error;
+      throw error instanceof Stuck ? new NotAcquired(this.#names[0]) : error;
     } finally {
       over.abort();
     }
