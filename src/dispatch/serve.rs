@@ -282,10 +282,16 @@ pub(crate) fn may_have(view: &mut View<'_>, key: Key<'_>, waiter: LockWaiter) ->
         return match (waiter.mode, holders.permits()) {
             (LockMode::Shared, None) => true,
             (LockMode::Permits { count, .. }, Some((size, free))) => count <= free || count > size,
+            // Once its share is lost, the client is refused.
+            (LockMode::Upgrade, _) => holders.len() == 1 || !holders.has_token(waiter.token),
             _ => false,
         };
     }
-    !view.exists(key) || waiter.mode == LockMode::Several && view.locks().queued_holders(key).contains(&waiter)
+    match waiter.mode {
+        LockMode::Upgrade => true, // refused, unless another client with its token was served
+        LockMode::Several if view.locks().queued_holders(key).contains(&waiter) => true,
+        _ => !view.exists(key),
+    }
 }
 
 /// Serves a client in the queue for a lock, and then the clients with the same token in the queues for its locks, as

@@ -208,6 +208,9 @@ pub(super) struct StoredWaiter {
     /// The keys, if the client asks for several locks at the same time; all are in the same database.
     #[prost(bytes = "vec", repeated, tag = "12")]
     pub(super) keys: Vec<Vec<u8>>,
+    /// True if the client shares the lock and asks for it alone.
+    #[prost(bool, tag = "13")]
+    pub(super) is_upgrade: bool,
 }
 
 impl StoredWaiter {
@@ -224,6 +227,7 @@ impl StoredWaiter {
         match self {
             StoredWaiter { permits: count @ 1.., size, .. } => LockMode::Permits { count: *count, size: *size },
             StoredWaiter { is_shared: true, .. } => LockMode::Shared,
+            StoredWaiter { is_upgrade: true, .. } => LockMode::Upgrade,
             StoredWaiter { keys, .. } if !keys.is_empty() => LockMode::Several,
             _ => LockMode::Exclusive,
         }
@@ -235,7 +239,7 @@ impl StoredWaiter {
 pub(super) struct StoredRefusal {
     #[prost(message, required, tag = "1")]
     pub(super) wait: StoredWait,
-    /// The text of the error.
+    /// The text of the error; empty if the reply is null.
     #[prost(bytes = "vec", tag = "2")]
     pub(super) error: Vec<u8>,
 }

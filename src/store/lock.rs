@@ -243,6 +243,10 @@ pub(crate) enum LockMode {
     Shared,
     /// `count` permits of a semaphore, whose size was `size` when the client began to wait.
     Permits { count: u32, size: u32 },
+    /// An exclusive lock for a client that shares it until then.
+    Upgrade,
+    /// A shared lock for a client that holds it exclusively until then.
+    Downgrade,
 }
 
 impl LockMode {
@@ -254,6 +258,11 @@ impl LockMode {
     /// Returns the size of the semaphore when the client began to wait.
     pub(crate) fn size(self) -> Option<u32> {
         if let LockMode::Permits { size, .. } = self { Some(size) } else { None }
+    }
+
+    /// Returns true if the client's own hold of the lock does not keep it from getting what it asks for.
+    pub(crate) fn passes_own_hold(self) -> bool {
+        matches!(self, LockMode::Several | LockMode::Upgrade)
     }
 }
 
@@ -271,6 +280,14 @@ pub(crate) struct LockWaiter {
     pub(crate) since_us: u64,
     /// True while the client is disconnected and its position is reserved.
     pub(crate) is_away: bool,
+}
+
+impl LockWaiter {
+    /// Returns the rank in the queue: clients that upgrade a lock come first, in the order of their arrival like the
+    /// others. They hold the lock, and whoever was served before them would wait for them.
+    pub(super) fn rank(&self) -> (bool, u64) {
+        (self.mode != LockMode::Upgrade, self.number)
+    }
 }
 
 /// Returns the first connected client in a queue.

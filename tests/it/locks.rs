@@ -1,6 +1,7 @@
 //! `LOCK.*`: locks, their queues, sessions, notifications, and the effects of other commands on a lock.
 
 mod contention;
+mod convert;
 mod deadlock;
 mod files;
 mod graphs;

@@ -16,8 +16,13 @@ use crate::store::{Key, LockMode};
 
 pub(super) fn acquire(call: &mut Call<'_>) -> Result<()> {
     let mut ask = AcquireArgs::for_one(call)?;
-    let key = ask.keys[0];
-    if availability(call, key, &mut ask)? == Availability::Taken || is_examined(call) {
+    let (key, is_examined) = (ask.keys[0], is_examined(call));
+    let found = availability(call, key, &mut ask)?;
+    if found == Availability::NotHeld && !is_examined {
+        call.reply.null();
+        return Ok(());
+    }
+    if found == Availability::Taken || is_examined {
         wait(call, &ask)?;
         let Some(replicas) = ask.replicas else { return Ok(()) };
         let Some(queued) = call.take_rest() else { return Ok(()) };

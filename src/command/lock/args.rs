@@ -24,6 +24,8 @@ pub(super) struct AcquireArgs<'a> {
     pub(super) until_ms: Option<u64>,
     /// The number of replicas that must have the lock before the reply; `None` without REPLICAS.
     pub(super) replicas: Option<usize>,
+    /// True if a lock that the caller holds is to be held in another mode.
+    is_conversion: bool,
     /// The place in the queues that was reserved for the caller.
     pub(super) kept: Option<ReservedSlot>,
 }
@@ -56,11 +58,18 @@ impl<'a> AcquireArgs<'a> {
         let token_hash = call.namespace.store.hash(token);
         let (deadline, meta, is_session, is_announced) = (None, None, false, false);
         let claim = LockClaim { token, token_hash, mode, deadline, is_session, is_announced, meta };
-        let mut ask = AcquireArgs { keys, claim, until_ms: None, replicas: None, kept: None };
+        let mut ask = AcquireArgs { keys, claim, until_ms: None, replicas: None, is_conversion: false, kept: None };
         while let Some(word) = call.args.next_arg() {
             if !ask.take_option(call, word)? {
                 return Err(Error::Syntax);
             }
+        }
+        if ask.is_conversion {
+            ask.claim.mode = match ask.claim.mode {
+                LockMode::Exclusive if ask.replicas.is_none() => LockMode::Upgrade,
+                LockMode::Shared if ask.replicas.is_none() => LockMode::Downgrade,
+                _ => return Err(Error::Syntax),
+            };
         }
         ask.replicas = ask.replicas.filter(|replicas| *replicas > 0);
         if ask.claim.deadline.is_none() && !ask.claim.is_session {
@@ -97,6 +106,8 @@ impl<'a> AcquireArgs<'a> {
             false
         } else if is_word(word, "REPLICAS") {
             self.replicas.replace(read_replicas(call)?).is_none()
+        } else if is_word(word, "CONVERT") {
+            !std::mem::replace(&mut self.is_conversion, true)
         } else if is_word(word, "SHARED") {
             std::mem::replace(&mut self.claim.mode, LockMode::Shared) == LockMode::Exclusive
         } else if is_word(word, "PERMITS") {

@@ -56,6 +56,8 @@ pub(crate) enum Availability {
     Held,
     /// The client has to wait for the lock.
     Taken,
+    /// The client does not hold the lock whose mode it wants to change.
+    NotHeld,
 }
 
 /// Returns the state of a lock for a client. A claim to permits without the semaphore's size gets the size filled in.
@@ -75,13 +77,19 @@ pub(crate) fn availability(
         let held = holders.find(claim.token_hash, claim.token).and_then(|number| holders.get(number));
         let sharing = holders.sharing();
         return match (sharing, &mut claim.mode) {
-            (Sharing::Readers { .. }, LockMode::Shared) if held.is_some() => Ok(Availability::Held),
+            (Sharing::Readers { .. }, LockMode::Shared | LockMode::Downgrade) if held.is_some() => {
+                Ok(Availability::Held)
+            }
+            (Sharing::Readers { .. }, LockMode::Upgrade) if held.is_some() => {
+                Ok(if holders.len() == 1 { Availability::Free } else { Availability::Taken })
+            }
             (Sharing::Permits { .. }, LockMode::Permits { count, .. })
                 if held.is_some_and(|held| held.permits == *count) =>
             {
                 Ok(Availability::Held)
             }
             _ if held.is_some() => Err(in_another_mode()),
+            (_, LockMode::Upgrade | LockMode::Downgrade) => Ok(Availability::NotHeld),
             (Sharing::Readers { .. }, LockMode::Shared) => Ok(free(true)),
             (Sharing::Permits { size: present }, LockMode::Permits { count, size }) => {
                 if *count > present || *size != 0 && *size != present && !turn.was_queued {
@@ -96,11 +104,14 @@ pub(crate) fn availability(
         };
     }
     let is_token = view.get::<Str>(key, Lookup::WRITE)?.map(|text| *text.as_slice() == *claim.token);
-    if is_token == Some(true) {
-        return match claim.mode {
-            LockMode::Exclusive | LockMode::Several => Ok(Availability::Held),
-            LockMode::Shared | LockMode::Permits { .. } => Err(in_another_mode()),
-        };
+    match claim.mode {
+        LockMode::Exclusive | LockMode::Several | LockMode::Upgrade if is_token == Some(true) => {
+            return Ok(Availability::Held);
+        }
+        LockMode::Downgrade if is_token == Some(true) => return Ok(Availability::Free),
+        LockMode::Upgrade | LockMode::Downgrade => return Ok(Availability::NotHeld),
+        _ if is_token == Some(true) => return Err(in_another_mode()),
+        _ => {}
     }
     if let LockMode::Permits { size: size @ 0, .. } = &mut claim.mode {
         // The size was known when the client began to wait.
@@ -131,14 +142,15 @@ pub(super) fn waiter(view: &mut View<'_>, key: Key<'_>, client: u64) -> Option<L
 fn is_turn(view: &mut View<'_>, key: Key<'_>, turn: ClaimTurn) -> bool {
     let first = view.locks().queue(key).and_then(first_of);
     let kept = turn.kept.unwrap_or(u64::MAX);
-    first.is_none_or(|first| first.client == turn.client || kept < first.number)
+    first.is_none_or(|first| first.client == turn.client || kept < first.number && first.mode != LockMode::Upgrade)
 }
 
-/// Returns true if a lock is held by the client that claims it, which can have it.
+/// Returns true if a lock is held, in the mode asked for, by the client that claims it, which can have it.
 pub(crate) fn is_held(view: &mut View<'_>, key: Key<'_>, claim: &LockClaim<'_>) -> bool {
-    match view.locks().holders(key) {
-        Some(holders) => holders.find(claim.token_hash, claim.token).is_some(),
-        None => view.exists(key),
+    match (view.locks().holders(key), claim.mode) {
+        (Some(_), LockMode::Upgrade) | (None, LockMode::Downgrade) => false,
+        (Some(holders), _) => holders.find(claim.token_hash, claim.token).is_some(),
+        (None, _) => view.exists(key),
     }
 }
 
@@ -151,7 +163,9 @@ pub(crate) fn take(
     new_fence: &mut dyn FnMut() -> i64,
 ) -> i64 {
     match claim.mode {
-        LockMode::Exclusive | LockMode::Several => {
+        LockMode::Upgrade if !is_held => upgrade(view, key, claim, taker, new_fence),
+        LockMode::Downgrade if !is_held => downgrade(view, key, claim, taker, new_fence),
+        LockMode::Exclusive | LockMode::Several | LockMode::Upgrade => {
             if !is_held {
                 set_key(view, key, claim.token, claim.deadline);
             } else if claim.deadline.is_some() {
@@ -159,7 +173,7 @@ pub(crate) fn take(
             }
             record(view, key, (claim.token, taker.since_us), new_fence, |record| hold(record, taker, key, claim))
         }
-        LockMode::Shared | LockMode::Permits { .. } => {
+        LockMode::Shared | LockMode::Permits { .. } | LockMode::Downgrade => {
             let until_ms = claim.deadline.map_or(NEVER, |deadline| deadline.mono_ms(taker.now));
             if is_held {
                 extend_with_others(view, key, claim, (taker, until_ms))
@@ -168,6 +182,67 @@ pub(crate) fn take(
             }
         }
     }
+}
+
+/// Makes the only one of several holders the holder of an exclusive lock; returns its new fencing token.
+fn upgrade(
+    view: &mut View<'_>,
+    key: Key<'_>,
+    claim: &LockClaim<'_>,
+    taker: &LockTaker,
+    new_fence: &mut dyn FnMut() -> i64,
+) -> i64 {
+    let fence = new_fence();
+    let former = view.locks().end_shared(key).pop().map(|holder| holder.record);
+    convert_key(view, key, claim.token, claim.deadline);
+    let record = converted(former, fence, (taker, key), claim);
+    view.locks().change(key, |lock| *lock = Some(record));
+    fence
+}
+
+/// Makes the holder of an exclusive lock one that shares it; returns its new fencing token.
+fn downgrade(
+    view: &mut View<'_>,
+    key: Key<'_>,
+    claim: &LockClaim<'_>,
+    taker: &LockTaker,
+    new_fence: &mut dyn FnMut() -> i64,
+) -> i64 {
+    let fence = new_fence();
+    let former = view.locks().end(key);
+    let sharing = Sharing::Readers { fence };
+    convert_key(view, key, &sharing.value(), claim.deadline);
+    let until_ms = view.deadline(key).flatten().map_or(NEVER, |deadline| deadline.shown_mono_ms(taker.now));
+    let record = converted(former, fence, (taker, key), claim);
+    let mut holders = Box::new(Holders::new(sharing, record.since_us));
+    holders.add(Holder::new(record, claim.token_hash, 0, until_ms));
+    view.locks().change_holders(key, |known| *known = Some(holders));
+    view.locks().mark_ready(key);
+    fence
+}
+
+/// Sets the value of a lock's key whose holder stays; without another deadline the key keeps its own.
+fn convert_key(view: &mut View<'_>, key: Key<'_>, value: &[u8], deadline: Option<Deadline>) {
+    match deadline {
+        Some(_) => set_key(view, key, value, deadline),
+        None => _ = view.set(key, value, Ttl::Keep, SET),
+    }
+}
+
+/// Returns the record of a holder whose lock is another one from now on; `former` is its record, if it had one.
+fn converted(
+    former: Option<LockRecord>,
+    fence: i64,
+    (taker, key): (&LockTaker, Key<'_>),
+    claim: &LockClaim<'_>,
+) -> LockRecord {
+    let mut record = former.unwrap_or_else(|| new_record(claim.token, fence, taker.since_us));
+    record.fence = fence;
+    if let Some(session) = record.session.take() {
+        record.set_session(session, (taker.db, key.bytes)); // its end has unbound it
+    }
+    hold(&mut record, taker, key, claim);
+    record
 }
 
 fn set_key(view: &mut View<'_>, key: Key<'_>, value: &[u8], deadline: Option<Deadline>) {

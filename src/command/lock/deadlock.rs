@@ -63,7 +63,7 @@ pub(super) fn check(call: &mut Call<'_>, ask: &AcquireArgs<'_>) -> DeadlockCheck
         let newcomer = Waiting { client: info.id, token: ask.claim.token_hash, locks, mode: ask.claim.mode, kept };
         let cycle = if may_lead_to(call, &newcomer) { Search::new(call).cycle_of(newcomer) } else { None };
         cycle.map_or(DeadlockCheck::Waits, |cycle| DeadlockCheck::Deadlock(in_words(call, &cycle)))
-    } else if ask.keys.iter().any(|key| may_hang(call, *key)) {
+    } else if ask.keys.iter().any(|key| may_hang(call, *key, ask)) {
         DeadlockCheck::Unknown
     } else {
         DeadlockCheck::Waits
@@ -129,7 +129,7 @@ fn may_lead_to(call: &mut Call<'_>, newcomer: &Waiting) -> bool {
 
 /// Returns true if a lock depends on a waiting client, the caller included: its release does, or the turn of a client
 /// that also waits for other locks.
-fn may_hang(call: &mut Call<'_>, key: Key<'_>) -> bool {
+fn may_hang(call: &mut Call<'_>, key: Key<'_>, ask: &AcquireArgs<'_>) -> bool {
     let Call { view, namespace, caller, .. } = call;
     if view.locks().has_queued_for_several(key) {
         return true;
@@ -137,7 +137,9 @@ fn may_hang(call: &mut Call<'_>, key: Key<'_>) -> bool {
     let queued = &namespace.clients.queued;
     let hangs = |record: &LockRecord| {
         let session = record.session.as_deref().and_then(|session| (session as &dyn Any).downcast_ref::<ClientInfo>());
+        let is_own = ask.claim.mode.passes_own_hold() && *record.token == *ask.claim.token;
         record.hold.is_some()
+            && !is_own
             && (session.is_some_and(|session| session.id == caller.info.id || session.flags.is_queued())
                 || queued.has_token(namespace.store.hash(&record.token)))
     };
@@ -161,6 +163,19 @@ struct Waiting {
     mode: LockMode,
     /// The number of the place reserved for the client, which it is about to take up.
     kept: Option<u64>,
+}
+
+impl Waiting {
+    /// Returns true if the client, which is not queued yet, is to upgrade a lock.
+    fn is_to_upgrade(&self, lock: &KeyName, queue: &[LockWaiter]) -> bool {
+        let is_queued = || queue.iter().any(|waiter| waiter.client == self.client);
+        self.mode == LockMode::Upgrade && self.locks.contains(lock) && !is_queued()
+    }
+
+    /// Returns true if the client does not wait for a holder, which is itself.
+    fn passes(&self, holder: &HeldBy) -> bool {
+        self.mode.passes_own_hold() && holder.token == self.token
+    }
 }
 
 /// A lock with waiting clients.
@@ -360,6 +375,13 @@ impl<'c, 'v> Search<'c, 'v> {
             let own = awaited.queue.iter_mut().filter(|waiter| waiter.number == kept);
             own.for_each(|waiter| (waiter.client, waiter.is_away) = (newcomer.client, false));
         }
+        if let Some(newcomer) = self.newcomer.as_ref().filter(|newcomer| newcomer.is_to_upgrade(lock, &awaited.queue)) {
+            // It comes before clients that are queued already.
+            let Waiting { client, token, mode, .. } = *newcomer;
+            let place = awaited.queue.partition_point(|waiter| waiter.mode == LockMode::Upgrade);
+            let waiter = LockWaiter { client, number: u64::MAX, mode, token, since_us: 0, is_away: false };
+            awaited.queue.insert(place, waiter);
+        }
         namespace.observed.locks.record_deadlock_steps(1 + awaited.holders.len() + awaited.queue.len());
         awaited.places = awaited.queue.iter().enumerate().map(|(place, waiter)| (waiter.client, place)).collect();
         self.locks.insert(lock.clone(), awaited);
@@ -381,10 +403,7 @@ impl<'c, 'v> Search<'c, 'v> {
                     let released: u64 = released.map(|holder| u64::from(holder.permits)).sum();
                     released + u64::from(awaited.free.unwrap_or_default()) >= u64::from(count)
                 }
-                LockMode::Several => {
-                    awaited.holders.iter().all(|holder| holder.token == waiting.token || self.is_released(holder))
-                }
-                _ => awaited.holders.iter().all(|holder| self.is_released(holder)),
+                _ => awaited.holders.iter().all(|holder| waiting.passes(holder) || self.is_released(holder)),
             }
     }
 
@@ -397,7 +416,7 @@ impl<'c, 'v> Search<'c, 'v> {
         for lock in waiting.locks.iter().filter(|lock| !self.is_granted(waiting, lock)) {
             let awaited = &self.locks[lock];
             let link = |client, is_queued| CycleLink { key: lock.1.clone(), client, is_queued };
-            let held = awaited.holders.iter().filter(|holder| !self.is_released(holder));
+            let held = awaited.holders.iter().filter(|holder| !waiting.passes(holder) && !self.is_released(holder));
             links.extend(held.flat_map(|holder| &holder.clients).map(|client| link(*client, false)));
             let before = awaited.before(client).filter(|before| !self.served.contains(before));
             links.extend(before.map(|before| link(before, true)));

@@ -282,6 +282,8 @@ pub(super) fn mode_word(mode: LockMode) -> &'static str {
         LockMode::Exclusive | LockMode::Several => "exclusive",
         LockMode::Shared => "shared",
         LockMode::Permits { .. } => "permits",
+        LockMode::Upgrade => "upgrade",
+        LockMode::Downgrade => "downgrade",
     }
 }
 

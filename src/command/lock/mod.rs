@@ -42,6 +42,8 @@ const KEY: &str = "The lock, which is a string key.";
 const TOKEN: &str = "The token that the lock was acquired with.";
 const BLOCK: &str = "For how many milliseconds to stay queued, at most; 0 for no limit. Not at all without it.";
 const META: &str = "What the lock is for, shown by LOCK.INFO.";
+const CONVERT: &str = "Changes the mode of a lock that is held with the token, in one step: with SHARED from exclusive to \
+shared, without it from shared to exclusive. Null if the token does not hold the lock.";
 const REPLICAS: &str = "How many replicas must have the lock before the reply. If they do not acknowledge it within the \
 timeout of BLOCK, without BLOCK within a second, the lock is released, and the reply is null.";
 
@@ -68,6 +70,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             )
             .optional()
             .about("Holds the lock together with others, by permits of a semaphore."),
+            token("convert", "CONVERT").optional().about(CONVERT),
         ])
         .docs("0.1.0", ACQUIRE_COST, "Acquires a lock, or queues for it, and returns its fencing token."),
     Command::new("LOCK.ACQUIREMULTI", acquire::acquire_several, WRITE | DENY_OOM | BLOCKING, Group::Lock)

@@ -303,10 +303,15 @@ fn fail(wait: &ClientWait, error: &Error) {
     refuse(wait, &error.wire_text());
 }
 
-/// Answers a blocked client with the text of an error.
+/// Answers a blocked client with the text of an error, or with null if it is empty.
 fn refuse(wait: &ClientWait, error: &[u8]) {
     let Some(protocol) = wait.call(|call| call.caller.protocol) else { return };
     let mut out = Output::new();
-    Reply::new(&mut out, protocol).error(error);
+    let mut reply = Reply::new(&mut out, protocol);
+    if error.is_empty() {
+        reply.null();
+    } else {
+        reply.error(error);
+    }
     wait.answer(|_| Some(Unblocked::Served(out)));
 }

@@ -124,9 +124,11 @@ impl KnownLocks {
         std::mem::take(&mut self.news)
     }
 
-    /// Returns the first living client in the queue for a lock, if it is one of this process.
+    /// Returns the first living client in the queue for a lock, if it is one of this process. Clients that upgrade the
+    /// lock come before the others.
     pub(in crate::engine) fn own_first(&self, key: &KeyName) -> Option<&StoredWaiter> {
-        let first = self.locks.get(key)?.queue.iter().find(|waiter| !self.is_dead(waiter.wait.process))?;
+        let living = self.locks.get(key)?.queue.iter().filter(|waiter| !self.is_dead(waiter.wait.process));
+        let first = living.min_by_key(|waiter| !waiter.is_upgrade)?;
         self.holders.is_own(first.wait.process).then_some(first)
     }
 

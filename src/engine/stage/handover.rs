@@ -78,6 +78,7 @@ impl Stage {
             meta: meta.map(Into::into),
             since_us: self.cx.now.wall_us(),
             is_shared: mode == LockMode::Shared,
+            is_upgrade: mode == LockMode::Upgrade,
             permits: mode.count().unwrap_or(0),
             size: mode.size().unwrap_or(0),
             keys: match mode {
@@ -183,7 +184,7 @@ impl Stage {
         done: &mut HandOver,
         is_dead: &impl Fn(u64) -> bool,
     ) -> bool {
-        let turn = self.serve_one(key, waiter, !waiter.keys.is_empty(), is_dead);
+        let turn = self.serve_one(key, waiter, waiter.mode().passes_own_hold(), is_dead);
         if !done.add(turn, waiter) {
             return false;
         }
@@ -223,14 +224,16 @@ impl Stage {
             is_announced: waiter.is_announced,
             meta: waiter.meta.as_deref(),
         };
-        match self.is_available(&keys, &mut claim, (waiter, joins)) {
-            Ok(true) => {}
-            Ok(false) => return Turn::Kept,
-            Err(error) => {
-                self.refusals.push(StoredRefusal { wait: waiter.wait, error: error.wire_text() });
-                keys.iter().for_each(|key| self.remove(key, |other| other.wait == waiter.wait));
-                return Turn::Used;
-            }
+        let refusal = match self.availability(&keys, &mut claim, (waiter, joins)) {
+            Ok(Availability::Free | Availability::Held) => None,
+            Ok(Availability::Taken) => return Turn::Kept,
+            Ok(Availability::NotHeld) => Some(Vec::new()),
+            Err(error) => Some(error.wire_text()),
+        };
+        if let Some(error) = refusal {
+            self.refusals.push(StoredRefusal { wait: waiter.wait, error });
+            keys.iter().for_each(|key| self.remove(key, |other| other.wait == waiter.wait));
+            return Turn::Used;
         }
         for key in &keys {
             self.take(key, &claim, waiter);
@@ -239,24 +242,24 @@ impl Stage {
         Turn::Used
     }
 
-    /// Returns true if a queued client can have all of these locks, which it may hold already where it `joins`.
-    fn is_available(
+    /// Returns the state of locks for a queued client, which may hold them already where it `joins`: that of the first one
+    /// that it cannot have, if there is one.
+    fn availability(
         &self,
         keys: &[KeyName],
         claim: &mut LockClaim<'_>,
         (waiter, joins): (&StoredWaiter, bool),
-    ) -> Result<bool, Error> {
+    ) -> Result<Availability, Error> {
         let turn = ClaimTurn { client: self.cx.holders.id_of(&waiter.client), kept: None, was_queued: true };
-        let mut is_available = true;
+        let mut all = Availability::Free;
         for key in keys {
-            let found = self.in_store(key, |view, name| claim::availability(view, name, claim, turn));
-            is_available &= match found? {
-                Availability::Free => true,
-                Availability::Held => joins,
-                Availability::Taken => false,
-            };
+            let found = self.in_store(key, |view, name| claim::availability(view, name, claim, turn))?;
+            let is_available = found == Availability::Free || found == Availability::Held && joins;
+            if !is_available && all == Availability::Free {
+                all = if found == Availability::Held { Availability::Taken } else { found };
+            }
         }
-        Ok(is_available)
+        Ok(all)
     }
 
     /// Gives a queued client a lock that it can have.
@@ -274,7 +277,9 @@ impl Stage {
         });
         self.given_fences = given_fences;
         let ttl = claim.deadline.map(|deadline| (deadline.mono_ms(now), waiter.ttl_ms));
-        self.queues.grant(key, &waiter.token, waiter.wait, (Given { fence, ttl }, is_held));
+        // A client that cannot be told of an upgrade keeps the lock.
+        let was_held = is_held || waiter.is_upgrade;
+        self.queues.grant(key, &waiter.token, waiter.wait, (Given { fence, ttl }, was_held));
     }
 
     /// Returns the TTL in milliseconds of a lock that was handed over, if its TTL still ends then, in monotonic

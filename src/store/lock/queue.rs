@@ -6,7 +6,7 @@ use std::ops::Deref;
 use crate::memory::heap::list_len;
 use crate::store::lock::{LockMode, LockWaiter};
 
-/// The clients queued for a lock, in the order of their arrival.
+/// The clients queued for a lock, in the order of their [ranks](LockWaiter::rank).
 #[derive(Default)]
 pub(in crate::store) struct LockQueue {
     waiters: VecDeque<LockWaiter>,
@@ -28,10 +28,10 @@ impl LockQueue {
         self.several > 0
     }
 
-    /// Adds a client: at the end, or if it returns, at the position given by the number of its wait.
+    /// Adds a client: at the end, or if it upgrades the lock or returns, at the position of its rank.
     pub(in crate::store) fn push(&mut self, waiter: LockWaiter) {
         self.several += asks_for_several(&waiter);
-        let place = self.waiters.partition_point(|other| other.number < waiter.number);
+        let place = self.waiters.partition_point(|other| other.rank() < waiter.rank());
         self.waiters.insert(place, waiter);
     }
 
@@ -71,7 +71,8 @@ impl LockQueue {
     }
 
     fn place(&self, number: u64) -> Option<usize> {
-        self.waiters.binary_search_by_key(&number, |waiter| waiter.number).ok()
+        let find = |is_last| self.waiters.binary_search_by_key(&(is_last, number), LockWaiter::rank).ok();
+        find(true).or_else(|| find(false))
     }
 
     /// Returns true if the client at `place` is the first connected client.

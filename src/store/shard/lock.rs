@@ -10,8 +10,8 @@ use crate::store::entry::Entry;
 use crate::store::event::{self, Event};
 use crate::store::key::Key;
 use crate::store::lock::{
-    self, HeldLock, Holder, HolderImage, Holders, LockHolder, LockImage, LockRecord, LockWaiter, LossReason, LostLock,
-    SeenLock,
+    self, HeldLock, Holder, HolderImage, Holders, LockHolder, LockImage, LockMode, LockRecord, LockWaiter, LossReason,
+    LostLock, SeenLock,
 };
 use crate::store::shard::Keys;
 use crate::store::shard::keys::is_expired;
@@ -168,11 +168,14 @@ impl Keys {
     fn follow_lock(&mut self, key: Key<'_>, cause: Removal, cx: &mut ChangeCx<'_>) {
         let entry = self.find_undeleted(key).filter(|entry| !is_expired(entry, cx));
         let is_free = entry.is_none();
-        let is_lost = self.held_lock(key).is_some_and(|lock| !entry.is_some_and(|entry| lock.is_value(entry)));
-        if is_lost {
+        if self.held_lock(key).is_some_and(|lock| !entry.is_some_and(|entry| lock.is_value(entry))) {
             self.lose_lock(key, if is_free { cause.into() } else { LossReason::Overwritten }, cx);
         }
-        if self.interests.lock_queue(key).is_some() && (is_free || !self.queued_holders(key).is_empty()) {
+        let Some(queue) = self.interests.lock_queue(key) else { return };
+        // Without the shared lock there is nothing to wait for.
+        let is_upgrade = || lock::first_of(queue).is_some_and(|first| first.mode == LockMode::Upgrade);
+        let is_settled = self.holders(key).is_none() && is_upgrade();
+        if is_free || is_settled || !self.queued_holders(key).is_empty() {
             self.interests.mark_ready(key);
         }
     }

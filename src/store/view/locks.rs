@@ -146,6 +146,12 @@ impl<'v> Locks<'v, '_> {
         keys.end_lock(key, cx)
     }
 
+    /// Ends a lock with several holders that becomes another one; the caller must change the key's value afterwards.
+    pub(crate) fn end_shared(&mut self, key: Key<'_>) -> Vec<Holder> {
+        let (keys, cx) = self.0.keys(key);
+        keys.take_holders(key, cx)
+    }
+
     /// Ends a lock that its holder has not released, if the key is a lock, and announces the loss.
     pub(crate) fn lose(&mut self, key: Key<'_>, loss: LossReason) {
         let (keys, cx) = self.0.keys(key);

@@ -67,6 +67,48 @@ fn a_waiting_writer_stops_later_readers_and_readers_next_to_each_other_are_serve
 }
 
 #[test]
+fn a_holder_changes_the_mode_of_its_lock_on_any_server_and_waits_for_that_before_all_others() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    let first = one.int("LOCK.ACQUIRE k t PX 100000 META text");
+    let mut reader = queued(&fleet.servers[1], "LOCK.ACQUIRE k r SHARED PX 100000 BLOCK 0");
+    wait_until(|| in_queue(&mut one, "k") == 1);
+    let shared = one.int("LOCK.ACQUIRE k t SHARED CONVERT SESSION");
+    assert!(shared > first);
+    assert_eq!(acquired(&mut reader), shared);
+    assert_eq!(other.int("LOCK.ACQUIRE k t SHARED CONVERT PX 200000"), shared, "a retry after a lost reply");
+    assert!(one.call("LOCK.INFO k").contains("$4 meta $4 text"));
+    assert!((100_001..=200_000).contains(&other.int("PTTL k")));
+    one.expect(&[("LOCK.ACQUIRE k none CONVERT PX 1000", "$-1"), ("LOCK.ACQUIRE k t CONVERT PX 1000", "$-1")]);
+    let mut writer = queued(&fleet.servers[0], "LOCK.ACQUIRE k w PX 100000 BLOCK 0");
+    let mut upgrade = queued(&fleet.servers[1], "LOCK.ACQUIRE k t CONVERT PX 100000 BLOCK 0");
+    wait_until(|| in_queue(&mut one, "k") == 2);
+    assert!(other.call("LOCK.ACQUIRE k r CONVERT PX 1000 BLOCK 0").starts_with("-DEADLOCK k held by client "));
+    one.expect(&[("LOCK.RELEASE k r", ":1")]);
+    let alone = acquired(&mut upgrade);
+    assert!(alone > shared);
+    wait_until(|| one.call("GET k") == "$1 t");
+    one.expect(&[("LOCK.RELEASE k t", ":1")]);
+    assert!(acquired(&mut writer) > alone);
+}
+
+#[test]
+fn whoever_waits_to_have_a_lock_alone_is_refused_on_its_server_when_its_share_is_lost_on_another_one() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    for loss in ["SET k x", "DEL k", "LOCK.RELEASE k t", "FLUSHALL"] {
+        one.int("LOCK.ACQUIRE k t SHARED PX 100000");
+        one.int("LOCK.ACQUIRE k r SHARED PX 100000");
+        let mut upgrade = queued(&fleet.servers[1], "LOCK.ACQUIRE k t CONVERT PX 100000 BLOCK 0");
+        wait_until(|| in_queue(&mut one, "k") == 1);
+        one.call(loss);
+        assert_eq!(upgrade.reply(), "$-1", "{loss}");
+        wait_until(|| in_queue(&mut other, "k") == 0);
+        one.call("DEL k");
+    }
+}
+
+#[test]
 fn permits_are_given_while_they_last_in_order_and_a_change_of_their_number_serves_or_refuses_those_who_wait() {
     let Some(fleet) = Fleet::start(2) else { return };
     let [mut one, mut other] = fleet.two_clients();

@@ -22,7 +22,8 @@ struct Party {
 fn ask(dice: &mut Dice, client: u64) -> (Ask, String) {
     let token = TOKENS[dice.roll(TOKENS.len() as u64) as usize];
     let key = dice.roll(KEYS) as usize;
-    let (mode, keys) = match dice.roll(12) {
+    let (mode, keys) = match dice.roll(14) {
+        12..=13 => (Mode::Upgrade, vec![key]),
         0..=1 => (Mode::Shared, vec![key]),
         2 => (Mode::Permits(1 + dice.roll(3), Some(3)), vec![key]),
         3..=4 => (Mode::Several, vec![key, (key + 1 + dice.roll(KEYS - 1) as usize) % KEYS as usize]),
@@ -36,7 +37,8 @@ fn ask(dice: &mut Dice, client: u64) -> (Ask, String) {
     match mode {
         Mode::Shared => text.push_str(" SHARED"),
         Mode::Permits(count, size) => text.push_str(&format!(" PERMITS {count} OF {}", size.unwrap_or(count))),
-        Mode::Alone | Mode::Several => {}
+        Mode::Upgrade => text.push_str(" CONVERT"),
+        Mode::Alone | Mode::Several | Mode::Downgrade => {}
     }
     let is_session = dice.roll(4) > 0;
     text.push_str(if is_session { " SESSION BLOCK 0" } else { " PX 600000 BLOCK 0" });

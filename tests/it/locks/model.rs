@@ -193,7 +193,10 @@ impl Run {
         let away = away.map(|ask| (ask.token, (ask.mode, ask.keys.clone())));
         // A client that comes back makes the same request.
         let is_back = away.is_some() && self.dice.roll(3) == 0;
-        let (token, (mode, keys)) = away.filter(|_| is_back).unwrap_or_else(|| (token, self.mode(key)));
+        let (token, (mode, keys)) = away.filter(|_| is_back).unwrap_or_else(|| match self.dice.roll(4) {
+            0 => self.conversion(key).unwrap_or_else(|| (token, self.mode(key))),
+            _ => (token, self.mode(key)),
+        });
         let names: Vec<&str> = keys.iter().map(|key| KEYS[*key]).collect();
         let mut text = match mode {
             Mode::Several => format!("LOCK.ACQUIREMULTI {} {} {token}", keys.len(), names.join(" ")),
@@ -203,6 +206,8 @@ impl Run {
             Mode::Shared => text.push_str(" SHARED"),
             Mode::Permits(count, None) => text.push_str(&format!(" PERMITS {count}")),
             Mode::Permits(count, Some(size)) => text.push_str(&format!(" PERMITS {count} OF {size}")),
+            Mode::Upgrade => text.push_str(" CONVERT"),
+            Mode::Downgrade => text.push_str(" CONVERT SHARED"),
             Mode::Alone | Mode::Several => {}
         }
         let (is_session, kept_until_ms) = (kind < 2, None);
@@ -211,6 +216,14 @@ impl Run {
         text.extend(block.map(|ms| format!(" BLOCK {}", self.named_ms(ms))));
         text.push_str(if ask.is_session { " SESSION" } else { "" });
         (key, Command::Acquire(ask), text)
+    }
+
+    /// Returns a change of the mode of a lock by one of its holders, with the key, if it is held.
+    fn conversion(&mut self, key: usize) -> Option<(&'static str, (Mode, Vec<usize>))> {
+        let value = self.model.values.get(&key)?;
+        let held: Vec<&'static str> = TOKENS.iter().copied().filter(|token| value.is_held_with(token)).collect();
+        let token = held.get(self.dice.roll(held.len().max(1) as u64) as usize)?;
+        Some((token, (self.pick(&[Mode::Upgrade, Mode::Upgrade, Mode::Downgrade]), vec![key])))
     }
 
     /// Returns a random mode for a lock, and the keys.
@@ -455,6 +468,7 @@ impl Run {
                 Mode::Alone | Mode::Several => "exclusive -".to_owned(),
                 Mode::Shared => "shared -".to_owned(),
                 Mode::Permits(count, _) => format!("permits {count}"),
+                Mode::Upgrade | Mode::Downgrade => "upgrade -".to_owned(),
             };
             let client = known((!ask.is_away()).then_some(ask.client as i64));
             text.push_str(&format!(" {client}:{} {mode}", time(now_ms - ask.since_ms)));

@@ -1,6 +1,8 @@
 //! A simple implementation of the effects of `LOCK.*` and ordinary commands on locks: the reference of the
 //! [model](super::model).
 
+mod deadlock;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fence, numbered by the order of acquisitions; its value is known once it was in a reply.
@@ -27,6 +29,10 @@ pub enum Mode {
     Several,
     Shared,
     Permits(u64, Option<u64>),
+    /// From shared to exclusive.
+    Upgrade,
+    /// From exclusive to shared.
+    Downgrade,
 }
 
 /// Request of LOCK.ACQUIRE or LOCK.ACQUIREMULTI.
@@ -120,6 +126,8 @@ enum Standing {
     Free,
     Held,
     Taken,
+    /// The lock whose mode is to be changed is not held.
+    NotHeld,
 }
 
 #[derive(Default)]
@@ -162,6 +170,13 @@ impl Value {
         Some(size.saturating_sub(self.holders.iter().map(|holder| holder.permits).sum()))
     }
 
+    pub fn is_held_with(&self, token: &str) -> bool {
+        match self.kind {
+            Kind::Exclusive => self.text == token,
+            _ => self.holder(token).is_some(),
+        }
+    }
+
     fn holder(&self, token: &str) -> Option<usize> {
         self.holders.iter().position(|holder| holder.token == token)
     }
@@ -187,8 +202,14 @@ impl Model {
         let before = self.values.remove(&key).filter(|value| value.text == text && value.kind == Kind::Exclusive);
         let holders = before.map_or_else(Vec::new, |value| value.holders);
         self.values.insert(key, Value { holders, ..Value::plain(text, deadline_ms) });
-        if self.queue(key).any(|ask| ask.mode == Mode::Several && ask.token == text) {
-            self.ready.insert(key); // a waiter for several locks may hold this one now
+        self.follow_value(key, text);
+    }
+
+    /// Serves waiters for several locks that hold this one now, and those that have lost their share of it.
+    fn follow_value(&mut self, key: usize, text: &str) {
+        let concerns = |ask: &Ask| ask.mode == Mode::Several && ask.token == text || ask.mode == Mode::Upgrade;
+        if self.queue(key).any(concerns) {
+            self.ready.insert(key);
         }
     }
 
@@ -230,10 +251,7 @@ impl Model {
     }
 
     fn is_held_with(&self, key: usize, token: &str) -> bool {
-        self.values.get(&key).is_some_and(|value| match value.kind {
-            Kind::Exclusive => value.text == token,
-            _ => value.holder(token).is_some(),
-        })
+        self.values.get(&key).is_some_and(|value| value.is_held_with(token))
     }
 
     /// Returns the availability of a key for a client: at its request, or with its place in the queue.
@@ -242,11 +260,21 @@ impl Model {
         let free = |fits: bool| if fits && is_turn { Standing::Free } else { Standing::Taken };
         let is_alone = matches!(ask.mode, Mode::Alone | Mode::Several);
         let no_size = || text("-ERR PERMITS needs OF where there is no semaphore");
+        let is_conversion = matches!(ask.mode, Mode::Upgrade | Mode::Downgrade);
+        if is_conversion && !self.is_held_with(key, ask.token) {
+            return Ok(Standing::NotHeld);
+        }
         let Some(value) = self.values.get(&key) else {
             return if let Mode::Permits(_, None) = ask.mode { Err(no_size()) } else { Ok(free(true)) };
         };
         if self.is_held_with(key, ask.token) {
             let held = value.holder(ask.token).map_or(0, |at| value.holders[at].permits);
+            match (value.kind, ask.mode) {
+                (Kind::Exclusive, Mode::Upgrade) | (Kind::Shared(..), Mode::Downgrade) => return Ok(Standing::Held),
+                (Kind::Shared(..), Mode::Upgrade) if value.holders.len() > 1 => return Ok(Standing::Taken),
+                (Kind::Exclusive, Mode::Downgrade) | (Kind::Shared(..), Mode::Upgrade) => return Ok(Standing::Free),
+                _ => {}
+            }
             let is_same = match (value.kind, ask.mode) {
                 (Kind::Exclusive, _) => is_alone,
                 (Kind::Shared(..), mode) => mode == Mode::Shared,
@@ -269,6 +297,12 @@ impl Model {
         }
     }
 
+    /// Returns the place of a client that begins to wait: one that converts its lock comes before all others.
+    fn end_of_queue(&self, ask: &Ask) -> usize {
+        let upgrades = self.waiting.iter().take_while(|other| other.mode == Mode::Upgrade).count();
+        if ask.mode == Mode::Upgrade { upgrades } else { self.waiting.len() }
+    }
+
     /// Returns whether no client waits for a key before a place.
     fn is_first(&self, key: usize, place: usize) -> bool {
         self.waiting[..place].iter().all(|other| other.is_away() || !other.keys.contains(&key))
@@ -279,6 +313,7 @@ impl Model {
         let mut is_taken = false;
         for key in ask.keys.clone() {
             match self.standing(key, ask, place) {
+                Ok(Standing::NotHeld) => return Some(text("$-1")),
                 Ok(standing) => is_taken |= matches!(standing, Standing::Taken),
                 Err(error) => return Some(error),
             }
@@ -302,9 +337,11 @@ impl Model {
                     let size = size.expect("it is known");
                     (Kind::Permits(self.now_ms, size), format!("permits:{size}"))
                 }
+                Mode::Upgrade | Mode::Downgrade => unreachable!("only a held lock is converted"),
             };
             self.values.insert(key, Value { text, deadline_ms: until_ms, kind, holders: Vec::new() });
         }
+        self.convert(key, ask);
         let kind = self.values[&key].kind;
         let holder = self.record(key, ask.token);
         holder.client = Some(ask.client);
@@ -328,6 +365,23 @@ impl Model {
         fence
     }
 
+    /// Changes the mode of a lock that is held in the other one: it keeps its TTL, and has a new fence.
+    fn convert(&mut self, key: usize, ask: &Ask) {
+        let fence = self.fences;
+        self.record(key, ask.token);
+        let value = self.values.get_mut(&key).expect("it is held");
+        match (ask.mode, value.kind) {
+            (Mode::Upgrade, Kind::Shared(..)) => (value.kind, value.text) = (Kind::Exclusive, ask.token.to_owned()),
+            (Mode::Downgrade, Kind::Exclusive) => {
+                (value.kind, value.text) = (Kind::Shared(value.holders[0].since_ms, fence), "shared:".to_owned());
+                self.ready.insert(key);
+            }
+            _ => return,
+        }
+        (value.holders[0].fence, value.holders[0].deadline_ms) = (fence, value.deadline_ms);
+        self.fences = fence + 1;
+    }
+
     /// Serves the waiters for locks that are ready.
     pub fn serve(&mut self) {
         let is_first = |model: &Self, place: usize, key: &usize| {
@@ -340,6 +394,7 @@ impl Model {
             let has_one = |key: &usize| self.ready.contains(key) && self.is_held_with(*key, ask.token);
             let is_turn = ask.keys.iter().any(|key| is_first(self, place, key))
                 || ask.mode == Mode::Several && ask.keys.iter().any(has_one)
+                || ask.mode == Mode::Upgrade && self.ready.contains(&ask.keys[0])
                 || self.is_excessive(ask);
             if is_turn && !self.waiting[place].is_away() && self.answer(place) {
                 place = 0;
@@ -394,63 +449,6 @@ impl Model {
             || !standings.iter().any(|standing| matches!(standing, Ok(Standing::Taken)))
     }
 
-    /// Returns whether a client, which takes a place in the queue, would be part of a deadlock. It would not be served
-    /// even if all clients that do not wait released their locks, and so did each client that is then served; and it is
-    /// among the clients that it waits for in vain, directly or through others.
-    fn is_cycle(&self, newcomer: &Ask, place: usize) -> bool {
-        let is_here = |ask: &&Ask| !ask.is_away();
-        let newcomer_at = self.waiting[..place].iter().filter(is_here).count();
-        let behind = self.waiting[place..].iter().filter(is_here);
-        let all: Vec<&Ask> = self.waiting[..place].iter().filter(is_here).chain([newcomer]).chain(behind).collect();
-        let mut served = vec![false; all.len()];
-        // Returns the waiters of whom one has to release a lock of the holder.
-        let hanging = |holder: &Holder| -> Vec<usize> {
-            let hangs = |ask: &Ask| holder.session == Some(ask.client) || ask.token == holder.token;
-            (0..all.len()).filter(|at| holder.client.is_some() && hangs(all[*at])).collect()
-        };
-        let before = |at: usize, key: usize| (0..at).rev().find(|before| all[*before].keys.contains(&key));
-        let is_gone = |holder: &Holder, served: &[bool]| {
-            let hanging = hanging(holder);
-            hanging.is_empty() || hanging.iter().any(|at| served[*at])
-        };
-        let is_had = |at: usize, key: usize, served: &[bool]| {
-            before(at, key).is_none_or(|before| served[before])
-                && self.is_had(key, all[at], |holder| is_gone(holder, served))
-        };
-        let is_next =
-            |at: &usize, served: &[bool]| !served[*at] && all[*at].keys.iter().all(|key| is_had(*at, *key, served));
-        while let Some(next) = (0..all.len()).find(|at| is_next(at, &served)) {
-            served[next] = true;
-        }
-        let (mut found, mut next) = (BTreeSet::new(), vec![newcomer_at]);
-        while let Some(at) = next.pop().filter(|_| !served[newcomer_at]) {
-            for key in all[at].keys.iter().filter(|key| !is_had(at, **key, &served)) {
-                let held = self.values.get(key).into_iter().flat_map(|value| &value.holders);
-                let held = held.filter(|holder| !is_gone(holder, &served)).flat_map(hanging);
-                let blockers: Vec<usize> = before(at, *key).filter(|at| !served[*at]).into_iter().chain(held).collect();
-                next.extend(blockers.into_iter().filter(|at| found.insert(*at)));
-            }
-        }
-        found.contains(&newcomer_at)
-    }
-
-    /// Returns whether a client gets a lock once the matching holders are gone.
-    fn is_had(&self, key: usize, ask: &Ask, is_gone: impl Fn(&Holder) -> bool) -> bool {
-        let Some(value) = self.values.get(&key) else { return true };
-        match (value.kind, ask.mode) {
-            (Kind::Shared(..), Mode::Shared) => true,
-            (Kind::Permits(..), Mode::Permits(count, _)) => {
-                let gone: u64 =
-                    value.holders.iter().filter(|holder| is_gone(holder)).map(|holder| holder.permits).sum();
-                value.free().unwrap_or(0) + gone >= count
-            }
-            (_, mode) => {
-                let is_own = |holder: &Holder| mode == Mode::Several && holder.token == ask.token;
-                value.holders.iter().all(|holder| is_own(holder) || is_gone(holder))
-            }
-        }
-    }
-
     /// Executes a command of a client; returns its reply, or `None` if it blocks.
     pub fn execute(&mut self, client: u64, key: usize, command: &Command) -> Option<Told> {
         let exists = self.values.contains_key(&key);
@@ -470,13 +468,13 @@ impl Model {
                     }
                     None => {}
                 }
-                let place = kept.unwrap_or(self.waiting.len());
+                let place = kept.unwrap_or_else(|| self.end_of_queue(&ask));
                 if self.is_cycle(&ask, place) {
                     return Some(Told::Deadlock);
                 }
                 match kept {
                     Some(kept) => self.waiting[kept] = ask,
-                    None => self.waiting.push(ask),
+                    None => self.waiting.insert(place, ask),
                 }
                 return None;
             }
@@ -529,6 +527,7 @@ impl Model {
                 let (value, deadline_ms) =
                     before.map_or((String::new(), None), |value| (value.text, value.deadline_ms));
                 self.values.insert(key, Value::plain(&(value + "x"), deadline_ms));
+                self.follow_value(key, "");
                 text("")
             }
             Command::Delete => {

@@ -60,7 +60,7 @@ impl Keys {
     }
 
     /// Removes the holders of a lock and returns them.
-    pub(super) fn take_holders(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) -> Vec<Holder> {
+    pub(in crate::store) fn take_holders(&mut self, key: Key<'_>, cx: &mut ChangeCx<'_>) -> Vec<Holder> {
         if self.holders(key).is_none() {
             return Vec::new();
         }
