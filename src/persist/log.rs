@@ -37,6 +37,7 @@ use crate::persist::log::boundaries::Boundaries;
 use crate::persist::log::changed::LastChanges;
 use crate::persist::log::chunks::Chunks;
 use crate::persist::log::waiting::ConfirmationWaiters;
+use crate::resp::write_command;
 use crate::runtime::batched_notify::{self, Deferred};
 use crate::store::{ChangeLog, HeldLock, SideRecord};
 
@@ -407,6 +408,12 @@ impl ChangeLog for Log {
 
     fn append_side_record(&self, db: usize, record: SideRecord<'_>) {
         self.append(&mut Effects::one(db, &[b"PING", &record.word()]));
+    }
+
+    fn append_message(&self, channel: &[u8], payload: &[u8]) {
+        let mut command = Vec::new();
+        write_command(&mut command, &[b"PUBLISH", channel, payload]);
+        self.append_aside(&command);
     }
 
     fn append_field_removal(&self, db: usize, removal: [&[u8]; 3]) {

@@ -61,8 +61,7 @@ impl Notifier {
             holder.push(&mut PushFrame::new(&write), &config, now);
         }
         if self.hub.has_channel_subscribers() {
-            let channel = [b"__lock__:", lost.key].concat();
-            let payload = format!("{reason} {}", record.fence);
+            let (channel, payload) = lost.message();
             self.hub.publish(Message { channel: &channel, payload: payload.as_bytes() }, &config, now);
         }
     }
@@ -118,7 +117,7 @@ impl KeyspaceObserver for Arc<Notifier> {
                 self.locks.expired.fetch_add(1, Relaxed);
             }
         }
-        if lost.record.is_announced {
+        if lost.record.is_announced && !lost.is_repeated {
             self.announce(lost);
         }
     }

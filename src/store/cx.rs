@@ -20,9 +20,14 @@ impl Cx {
         Cx { now, origin, lookup: Lookup::ALL }
     }
 
+    /// Returns true in the replay of a log: what happens has happened already, here or at the primary.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.origin == Origin::Replay
+    }
+
     /// Returns true if keys expire. In the replay of a log they do not: it contains the deletions of expired keys.
     pub fn expires_keys(&self) -> bool {
-        self.origin != Origin::Replay
+        !self.is_repeated()
     }
 
     /// Returns true if a key with this deadline counts as missing.

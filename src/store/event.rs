@@ -244,6 +244,9 @@ pub trait ChangeLog: Send + Sync {
     /// Logs the state beside a key, where no call has changed it. The key's shard is locked.
     fn append_side_record(&self, db: usize, record: SideRecord<'_>);
 
+    /// Logs a message to the subscribers of a channel, for replicas alone.
+    fn append_message(&self, channel: &[u8], payload: &[u8]);
+
     /// Logs the removal of an expired field of a hash, or member of a set, as a command on the key. The key's shard is
     /// locked.
     fn append_field_removal(&self, db: usize, removal: [&[u8]; 3]);
@@ -277,6 +280,8 @@ impl ChangeLog for NullObserver {
     fn append_deadline(&self, _: usize, _: &[u8], _: Option<i64>) {}
 
     fn append_side_record(&self, _: usize, _: SideRecord<'_>) {}
+
+    fn append_message(&self, _: &[u8], _: &[u8]) {}
 
     fn append_field_removal(&self, _: usize, _: [&[u8]; 3]) {}
 
@@ -478,6 +483,13 @@ impl EventSink {
     /// Logs the state beside a key.
     pub(super) fn log_side_record(&self, db: usize, record: SideRecord<'_>) {
         self.log.append_side_record(db, record);
+    }
+
+    /// Logs a message to the subscribers of a channel, for replicas alone, if there is a log.
+    pub(super) fn log_message(&self, channel: &[u8], payload: &[u8]) {
+        if self.is_logged() {
+            self.log.append_message(channel, payload);
+        }
     }
 
     /// Logs the removal of an expired field, as a command on a key, if there is a log.

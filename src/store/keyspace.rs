@@ -415,6 +415,8 @@ mod tests {
 
         fn append_side_record(&self, _: usize, _: SideRecord<'_>) {}
 
+        fn append_message(&self, _: &[u8], _: &[u8]) {}
+
         fn append_field_removal(&self, _: usize, _: [&[u8]; 3]) {}
 
         fn record_change(&self, _: usize, _: &[u8]) {}

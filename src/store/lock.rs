@@ -230,6 +230,15 @@ pub struct LostLock<'a> {
     pub at_us: u64,
     /// The lock's database and the hash of its key, if clients are queued for it.
     pub awaited: Option<(usize, u64)>,
+    /// True if the loss was announced where it has happened: a log that has it is repeated.
+    pub is_repeated: bool,
+}
+
+impl LostLock<'_> {
+    /// Returns the message about the loss: its channel and its text, without the token.
+    pub(crate) fn message(&self) -> (Vec<u8>, String) {
+        ([b"__lock__:", self.key].concat(), format!("{} {}", self.loss.as_str(), self.record.fence))
+    }
 }
 
 /// Kind of a request for a lock.

@@ -196,6 +196,10 @@ impl ChangeLog for Recorder {
         self.log.append_side_record(db, record);
     }
 
+    fn append_message(&self, channel: &[u8], payload: &[u8]) {
+        self.log.append_message(channel, payload);
+    }
+
     fn append_field_removal(&self, db: usize, removal: [&[u8]; 3]) {
         self.log.append_field_removal(db, removal);
     }

@@ -225,7 +225,7 @@ fn downgrade(
 fn convert_key(view: &mut View<'_>, key: Key<'_>, value: &[u8], deadline: Option<Deadline>) {
     match deadline {
         Some(_) => set_key(view, key, value, deadline),
-        None => _ = view.set(key, value, Ttl::Keep, SET),
+        None => view.set(key, value, Ttl::Keep, SET),
     }
 }
 

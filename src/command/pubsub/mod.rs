@@ -215,7 +215,8 @@ fn pass_on(call: &mut Call<'_>, message: Message<'_>, is_sharded: bool) {
     match call.namespace.member() {
         None => call.replicate_request(),
         Some(member) => {
-            let topology = member.topology().filter(|topology| topology.is_cluster());
+            // A message that a replica repeats is known to the other nodes, or is not for them.
+            let topology = member.topology().filter(|topology| topology.is_cluster() && !call.view.cx().is_repeated());
             match topology {
                 Some(topology) => topology.publish(member.number, message, is_sharded, call.now()),
                 None => call.replicate_request(),

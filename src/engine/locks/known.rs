@@ -272,6 +272,7 @@ impl KnownLocks {
                 loss,
                 at_us: now.mono_us(),
                 awaited: None,
+                is_repeated: false,
             });
         }
     }

@@ -119,6 +119,8 @@ impl ChangeLog for StageRecorder {
 
     fn append_side_record(&self, _: usize, _: SideRecord<'_>) {}
 
+    fn append_message(&self, _: &[u8], _: &[u8]) {}
+
     fn append_field_removal(&self, db: usize, [_, key, _]: [&[u8]; 3]) {
         self.record_change(db, key);
     }

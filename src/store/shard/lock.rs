@@ -115,7 +115,7 @@ impl Keys {
 
     /// Ends a lock that its holders have not released, if the key is a lock, and announces the loss.
     pub(crate) fn lose_lock(&mut self, key: Key<'_>, loss: LossReason, cx: &mut ChangeCx<'_>) {
-        self.lose_holders_unless(key, loss, |_| false, cx);
+        self.lose_holders_unless(key, (loss, cx.is_repeated()), |_| false, cx);
     }
 
     /// Ends all locks before their keys are removed. A walk of a snapshot still gets the keys unchanged.
@@ -127,11 +127,12 @@ impl Keys {
         }
     }
 
-    /// Ends a lock as [`Keys::lose_lock`] does; the loss is announced to all holders for which `is_kept` returns false.
+    /// Ends a lock as [`Keys::lose_lock`] does; the loss is announced to all holders for which `is_kept` returns false,
+    /// unless it is repeated.
     fn lose_holders_unless(
         &mut self,
         key: Key<'_>,
-        loss: LossReason,
+        loss: (LossReason, bool),
         is_kept: impl Fn(&LockRecord) -> bool,
         cx: &mut ChangeCx<'_>,
     ) {
@@ -145,10 +146,17 @@ impl Keys {
         }
     }
 
-    fn announce_loss(&self, key: Key<'_>, record: &LockRecord, loss: LossReason, cx: &Cx) {
+    /// Announces a loss, unless it is a repeated one. Replicas are told here, since the commands that they repeat do not
+    /// have its reason.
+    fn announce_loss(&self, key: Key<'_>, record: &LockRecord, (loss, is_repeated): (LossReason, bool), cx: &Cx) {
         let is_awaited = self.interests.counts().queued > 0 && self.interests.lock_queue(key).is_some();
         let awaited = is_awaited.then(|| (self.db(), key.hash));
-        self.events.emit_lost_lock(&LostLock { key: key.bytes, record, loss, at_us: cx.now.mono_us(), awaited });
+        let lost = LostLock { key: key.bytes, record, loss, at_us: cx.now.mono_us(), awaited, is_repeated };
+        self.events.emit_lost_lock(&lost);
+        if record.is_announced && !is_repeated {
+            let (channel, payload) = lost.message();
+            self.events.log_message(&channel, payload.as_bytes());
+        }
     }
 
     /// Releases a lock as far as it is still bound to the closed connection of a client; logs the change.
@@ -317,7 +325,12 @@ impl Keys {
     /// Ends the lock of a key before the key is restored with this lock, or none: the holders that it does not have
     /// lose theirs.
     pub(super) fn lose_other_lock(&mut self, key: Key<'_>, lock: Option<&LockImage>, cx: &mut ChangeCx<'_>) {
-        self.lose_holders_unless(key, LossReason::Flushed, |record| lock.is_some_and(|lock| lock.has(record)), cx);
+        self.lose_holders_unless(
+            key,
+            (LossReason::Flushed, false),
+            |record| lock.is_some_and(|lock| lock.has(record)),
+            cx,
+        );
     }
 
     /// Restores the lock of a key from an image, if the key still has the lock's value. Holders bound to a session that

@@ -62,6 +62,43 @@ fn a_replica_takes_no_string_for_a_shared_lock_and_each_shared_lock_for_one() {
 }
 
 #[test]
+fn subscribers_at_a_replica_hear_of_the_losses_that_those_at_the_primary_hear_of_and_of_no_others() {
+    for kind in [Kind::Keylatch, Kind::Redis] {
+        let primary = Node::keylatch(&[]);
+        let Some(replica) = Node::start(kind, &[]) else { return };
+        replica.follow(&primary);
+        replica.wait_for(&primary);
+        let mut subscribers = [primary.client(), replica.client()];
+        for subscriber in &mut subscribers {
+            subscriber.expect(&[("PSUBSCRIBE __lock__:*", "*3 $10 psubscribe $10 __lock__:* :1")]);
+        }
+        let mut holder = primary.client();
+        let mut fence = |request: &str| holder.int(&format!("{request} PX 60000 NOTIFY"));
+        fence("LOCK.ACQUIRE released t");
+        let pool = fence("LOCK.ACQUIRE pool t PERMITS 1 OF 2");
+        fence("LOCK.ACQUIRE k t");
+        fence("LOCK.ACQUIRE k t CONVERT SHARED");
+        let alone = fence("LOCK.ACQUIRE k t CONVERT");
+        let renamed = fence("LOCK.ACQUIRE renamed t");
+        let flushed = fence("LOCK.ACQUIRE flushed t");
+        for request in ["LOCK.RELEASE released t", "LOCK.RESIZE pool 3", "DEL pool", "SET k x", "RENAME renamed r"] {
+            holder.call(request);
+        }
+        holder.expect(&[("FLUSHALL", "+OK")]);
+        for (key, text) in [
+            ("pool", format!("deleted {pool}")),
+            ("k", format!("overwritten {alone}")),
+            ("renamed", format!("renamed {renamed}")),
+            ("flushed", format!("flushed {flushed}")),
+        ] {
+            let channel = format!("__lock__:{key}");
+            let message = format!("*4 $8 pmessage $10 __lock__:* ${} {channel} ${} {text}", channel.len(), text.len());
+            assert_eq!(subscribers.each_mut().map(|client| client.reply()), [message.clone(), message], "{kind:?}");
+        }
+    }
+}
+
+#[test]
 fn fences_increase_over_a_failover_to_a_server_whose_clock_is_behind() {
     let ahead = TestServer::start_on(Clock::manual(), &[("repl-diskless-sync-delay", "0")]);
     ahead.server().set_wall_ms(Clock::system().now().wall_ms() + 1_000_000_000);

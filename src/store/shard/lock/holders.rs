@@ -95,7 +95,7 @@ impl Keys {
         })?;
         holder.record.unbind(self.db(), key.bytes);
         if let Some(loss) = loss {
-            self.announce_loss(key, &holder.record, loss, cx);
+            self.announce_loss(key, &holder.record, (loss, cx.is_repeated()), cx);
         }
         if self.holders(key).is_some() {
             self.follow_holders(key, cx);
