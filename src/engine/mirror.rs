@@ -232,7 +232,7 @@ impl Mirror {
         let mut hold =
             if is_alone { GateGuard::from(namespace.store.exclusive()) } else { namespace.store.hold_patiently() };
         self.locks.announce(&record.losses, &namespace.store, (step.revision, now));
-        self.clear(&mut hold, &record, Cx::new(now, origin));
+        self.clear(&mut hold, &record, &changes, Cx::new(now, origin));
         let mut view = hold.view(0, &[], Cx::new(now, origin));
         for (key, pair) in changes {
             match pair {
@@ -289,16 +289,23 @@ impl Mirror {
         }
     }
 
-    /// Empties the databases that a transaction has emptied.
-    fn clear(&mut self, hold: &mut GateGuard<'_>, record: &StoredRecord, cx: Cx) {
+    /// Empties the databases that a transaction has emptied, which has also changed some keys.
+    fn clear(
+        &mut self,
+        hold: &mut GateGuard<'_>,
+        record: &StoredRecord,
+        changes: &[(KeyName, Option<NamedValue>)],
+        cx: Cx,
+    ) {
         let store = &self.namespace.store;
+        let kept: HashSet<&KeyName> = changes.iter().filter(|(_, pair)| pair.is_some()).map(|(key, _)| key).collect();
         if record.is_all_cleared {
-            self.locks.clear(&Cleared::All, &mut hold.view(0, &[], cx), store);
+            self.locks.clear(&Cleared::All, &kept, &mut hold.view(0, &[], cx), store);
             hold.view(0, &[], cx).clear(true);
             self.keys.clear();
         }
         for db in record.cleared.iter().filter_map(|db| usize::try_from(*db).ok()) {
-            self.locks.clear(&Cleared::Databases(vec![db]), &mut hold.view(db, &[], cx), store);
+            self.locks.clear(&Cleared::Databases(vec![db]), &kept, &mut hold.view(db, &[], cx), store);
             hold.view(db, &[], cx).clear(false);
             self.keys.retain(|(of, _), _| *of != db);
         }

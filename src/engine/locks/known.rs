@@ -251,11 +251,20 @@ impl KnownLocks {
         state
     }
 
-    /// Removes the locks of databases, before these are emptied.
-    pub(in crate::engine) fn clear(&mut self, of: &Cleared, view: &mut View<'_>, store: &Store) {
+    /// Removes the locks of databases, before these are emptied. The states of `kept` locks are known until they are
+    /// changed: clients that go on to wait do not begin to.
+    pub(in crate::engine) fn clear(
+        &mut self,
+        of: &Cleared,
+        kept: &HashSet<&KeyName>,
+        view: &mut View<'_>,
+        store: &Store,
+    ) {
         let gone: Vec<KeyName> = self.locks.keys().filter(|key| of.has(key.0)).cloned().collect();
         for key in gone {
-            self.forget(&key);
+            if !kept.contains(&key) {
+                self.forget(&key);
+            }
             view.locks().set_queue(key.0, store.key(&key.1), []); // so that no client is served by the mirror's queue
         }
     }

@@ -145,8 +145,11 @@ impl Stage {
             let mut has_any = false;
             for key in self.queues.locks() {
                 self.remove_dead(&key, &is_dead);
-                for waiter in self.candidates(&key) {
-                    has_any |= self.serve(&key, &waiter, &mut done, &is_dead);
+                for number in self.candidates(&key) {
+                    // Unless it was served since, with another one.
+                    if let Some(waiter) = self.queues.waiter(&key, number).cloned() {
+                        has_any |= self.serve(&key, &waiter, &mut done, &is_dead);
+                    }
                 }
             }
             if !has_any {
@@ -155,12 +158,12 @@ impl Stage {
         }
     }
 
-    /// Returns the clients in the queue for a lock whose turn it may be: the first one, clients that ask for several
-    /// locks with the token of the present holder, and clients that ask for more permits than there are since the
-    /// semaphore has become smaller.
-    fn candidates(&self, key: &KeyName) -> Vec<StoredWaiter> {
+    /// Returns the numbers of the clients in the queue for a lock whose turn it may be: the first one, clients that ask
+    /// for several locks with the token of the present holder, and clients that ask for more permits than there are
+    /// since the semaphore has become smaller.
+    fn candidates(&self, key: &KeyName) -> Vec<u64> {
         let is_full = self.given_fences >= PERMITS_HANDED_OVER_MAX;
-        let numbers = self.in_store(key, |view, name| {
+        self.in_store(key, |view, name| {
             let mut wanted = view.locks().take_excessive(name);
             wanted.extend(view.locks().queued_holders(name));
             let first = view.locks().queue(name).and_then(first_of).copied();
@@ -170,9 +173,8 @@ impl Stage {
                 may_have(view, name, *first) && !(is_full && may_wait)
             };
             wanted.extend(first.filter(is_turn));
-            wanted.into_iter().map(|waiter| waiter.number)
-        });
-        numbers.filter_map(|number| self.queues.waiter(key, number)).cloned().collect()
+            wanted.into_iter().map(|waiter| waiter.number).collect()
+        })
     }
 
     /// Hands locks over to a queued client if it can have them, and to other clients that wait with the same token.
@@ -184,7 +186,7 @@ impl Stage {
         done: &mut HandOver,
         is_dead: &impl Fn(u64) -> bool,
     ) -> bool {
-        let turn = self.serve_one(key, waiter, waiter.mode().passes_own_hold(), is_dead);
+        let turn = self.serve_one(key, waiter, is_dead);
         if !done.add(turn, waiter) {
             return false;
         }
@@ -197,15 +199,15 @@ impl Stage {
                 let next = self.queues.queue(&key).find(|other| is_next(other, &tried)).cloned();
                 let Some(other) = next else { break };
                 tried.push(other.wait);
-                let turn = self.serve_one(&key, &other, true, is_dead);
+                let turn = self.serve_one(&key, &other, is_dead);
                 done.add(turn, &other);
             }
         }
         true
     }
 
-    /// Hands locks over to a queued client if they are free or, where `joins`, held with its token.
-    fn serve_one(&mut self, key: &KeyName, waiter: &StoredWaiter, joins: bool, is_dead: &impl Fn(u64) -> bool) -> Turn {
+    /// Hands locks over to a queued client if they are free or held with its token.
+    fn serve_one(&mut self, key: &KeyName, waiter: &StoredWaiter, is_dead: &impl Fn(u64) -> bool) -> Turn {
         let (keys, now) = (waiter.awaited(key), self.cx.now);
         let missing: Vec<KeyName> = keys.iter().filter(|key| !self.has_loaded(key)).cloned().collect();
         if !missing.is_empty() {
@@ -224,7 +226,7 @@ impl Stage {
             is_announced: waiter.is_announced,
             meta: waiter.meta.as_deref(),
         };
-        let refusal = match self.availability(&keys, &mut claim, (waiter, joins)) {
+        let refusal = match self.availability(&keys, &mut claim, waiter) {
             Ok(Availability::Free | Availability::Held) => None,
             Ok(Availability::Taken) => return Turn::Kept,
             Ok(Availability::NotHeld) => Some(Vec::new()),
@@ -242,21 +244,19 @@ impl Stage {
         Turn::Used
     }
 
-    /// Returns the state of locks for a queued client, which may hold them already where it `joins`: that of the first one
-    /// that it cannot have, if there is one.
+    /// Returns the state of locks for a queued client: that of the first one that it cannot have, if there is one.
     fn availability(
         &self,
         keys: &[KeyName],
         claim: &mut LockClaim<'_>,
-        (waiter, joins): (&StoredWaiter, bool),
+        waiter: &StoredWaiter,
     ) -> Result<Availability, Error> {
         let turn = ClaimTurn { client: self.cx.holders.id_of(&waiter.client), kept: None, was_queued: true };
         let mut all = Availability::Free;
         for key in keys {
             let found = self.in_store(key, |view, name| claim::availability(view, name, claim, turn))?;
-            let is_available = found == Availability::Free || found == Availability::Held && joins;
-            if !is_available && all == Availability::Free {
-                all = if found == Availability::Held { Availability::Taken } else { found };
+            if matches!(all, Availability::Free | Availability::Held) {
+                all = found;
             }
         }
         Ok(all)

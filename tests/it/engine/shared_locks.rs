@@ -414,3 +414,21 @@ mod parking {
         }
     }
 }
+
+#[test]
+fn who_waits_for_several_locks_that_are_flushed_goes_on_to_wait_for_the_one_that_another_client_gets() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    one.expect(&[("SET a t", "+OK"), ("SET c t", "+OK")]);
+    let mut first = queued(&fleet.servers[1], "LOCK.ACQUIRE a u SHARED PX 100000 BLOCK 0 SESSION");
+    let mut several = queued(&fleet.servers[0], "LOCK.ACQUIREMULTI 3 a c b w PX 100000 BLOCK 0");
+    let mut behind = queued(&fleet.servers[1], "LOCK.ACQUIRE b u PERMITS 1 OF 2 PX 100000 BLOCK 0");
+    wait_until(|| in_queue(&mut one, "b") == 2);
+    one.expect(&[("FLUSHALL", "+OK")]);
+    acquired(&mut first);
+    wait_until(|| in_queue(&mut other, "b") == 2 && in_queue(&mut one, "b") == 2);
+    one.expect(&[("LOCK.RELEASE a u", ":1")]);
+    several.reply();
+    one.expect(&[("DEL b", ":1")]);
+    acquired(&mut behind);
+}
