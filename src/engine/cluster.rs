@@ -24,6 +24,8 @@ pub(super) enum Test {
     Version(Vec<u8>, i64),
     /// The name exists.
     Exists(Vec<u8>),
+    /// All names from the first one up to the second one were last changed before this revision.
+    Older(Vec<u8>, Vec<u8>, Revision),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -363,7 +363,7 @@ impl Driver {
                         let _ = tell.send(DriverInput::Done(process, lane, result)); // the engine may have ended
                     });
                 }
-                EngineAction::Turn(transaction) => {
+                EngineAction::Aside(transaction) => {
                     let Some((_, lease)) = self.registration else { continue };
                     tokio::spawn(async move { cluster.commit(transaction, lease).await }); // the watch tells the outcome
                 }

@@ -212,6 +212,7 @@ fn txn(transaction: ClusterTransaction, lease: i64) -> TxnRequest {
 }
 
 fn compare(test: Test) -> Compare {
+    let mut range_end = Vec::new();
     let (key, result, target, value) = match test {
         Test::Unchanged(name, revision) => {
             (name, CompareResult::Equal, CompareTarget::Mod, TargetUnion::ModRevision(revision))
@@ -220,8 +221,12 @@ fn compare(test: Test) -> Compare {
             (name, CompareResult::Equal, CompareTarget::Version, TargetUnion::Version(version))
         }
         Test::Exists(name) => (name, CompareResult::Greater, CompareTarget::Version, TargetUnion::Version(0)),
+        Test::Older(from, end, revision) => {
+            range_end = end;
+            (from, CompareResult::Less, CompareTarget::Mod, TargetUnion::ModRevision(revision))
+        }
     };
-    Compare { result: result.into(), target: target.into(), key, target_union: Some(value) }
+    Compare { result: result.into(), target: target.into(), key, target_union: Some(value), range_end }
 }
 
 /// Returns the revision of the cluster at a response.

@@ -8,9 +8,9 @@ use crate::client::staged::{LockTally, Staged, StagedMessage};
 use crate::dispatch::staged::run_staged;
 use crate::dispatch::{Env, Handlers, Next};
 use crate::engine::cluster::Revision;
+use crate::engine::flushes::{Cleared, Flushes};
 use crate::engine::group::{CallGroup, Ended, Replied};
 use crate::engine::guard::Guard;
-use crate::engine::names::Cleared;
 use crate::engine::pending::{PendingWork, WorkItem};
 use crate::engine::reads::Reads;
 use crate::engine::stage::{Copy, HandOver, Stage, StageCx, StageOutcome};
@@ -32,8 +32,8 @@ pub(super) trait KnownKeys {
 
     fn is_dead(&self, process: u64) -> bool;
 
-    /// Returns the locks with queues in some databases, and the revision at which the list is complete.
-    fn locks_with_queues(&self, of: &Cleared) -> (Vec<KeyName>, Revision);
+    /// Returns when which databases were emptied.
+    fn flushes(&self) -> &Flushes;
 }
 
 /// Execution of calls on a stage.
@@ -141,14 +141,9 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         Ended::Done
     }
 
-    /// Hands over the locks that are free now, including those of databases that were emptied.
+    /// Hands over the locks on the stage that are free now.
     fn hand_over(&mut self) {
         let cleared = self.stage.cleared();
-        if cleared != Cleared::Nothing {
-            let (locks, revision) = self.known.locks_with_queues(&cleared);
-            self.guards.insert(Guard::Queues(revision));
-            locks.iter().for_each(|key| self.load_late(key, &cleared));
-        }
         loop {
             let now = self.namespace.clock.now();
             let HandOver { processes, missing } = self.stage.hand_over(now, |process| self.known.is_dead(process));
@@ -180,23 +175,20 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
             self.guards.insert(Guard::FenceBase(fence_revision));
         }
         let ended = self.namespace.clock.now();
-        let StageOutcome { cleared, changed, events, losses, refusals, has_begun_queue } = self.stage.end(ended);
+        let StageOutcome { cleared, changed, events, losses, refusals } = self.stage.end(ended);
+        let flushes = self.known.flushes();
+        self.guards.insert(Guard::Flushes(flushes.changed));
+        let flushed = (cleared != Cleared::Nothing).then(|| flushes.after(&cleared));
         let mut record = self.record;
-        match &cleared {
-            Cleared::Nothing => {}
-            Cleared::Databases(databases) => record.cleared = databases.iter().map(|db| *db as u64).collect(),
-            Cleared::All => record.is_all_cleared = true,
-        }
         (record.events, record.losses, record.refusals) = (events, losses, refusals);
         CallGroup {
             members,
             tests: self.tests.into_iter().collect(),
-            cleared,
+            flushed,
             changed,
             record,
             reads: self.reads,
             guards: self.guards,
-            has_begun_queue,
             given_fences,
             fence_base,
             tally: self.tally,

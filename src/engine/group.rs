@@ -10,11 +10,11 @@ use crate::client::staged::{LockTally, NewFence};
 use crate::engine::cluster::{ClusterChange, ClusterTransaction, Revision, Test};
 use crate::engine::guard::Guard;
 use crate::engine::locks::{FENCES_OF_A_REVISION, fence_of};
-use crate::engine::names::{Cleared, EtcdName, NamePrefix};
+use crate::engine::names::{EtcdName, NamePrefix};
 use crate::engine::pending::PendingWork;
 use crate::engine::reads::Reads;
 use crate::engine::stage::ChangedKey;
-use crate::engine::stored::{StoredKey, StoredRecord, StoredWaiter};
+use crate::engine::stored::{StoredFlushes, StoredKey, StoredRecord, StoredWaiter};
 use crate::error::Error;
 use crate::resp::{Mark, Output};
 use crate::store::KeyName;
@@ -63,16 +63,14 @@ pub(super) struct CallGroup {
     pub(super) members: Vec<(PendingWork, Ended)>,
     /// The keys copied to the stage, each with its revision.
     pub(super) tests: Vec<(KeyName, Revision)>,
-    /// The databases that the calls have emptied, before their other changes.
-    pub(super) cleared: Cleared,
+    /// The databases that were emptied, with those that the calls have emptied before their other changes, if they have.
+    pub(super) flushed: Option<StoredFlushes>,
     pub(super) changed: Vec<ChangedKey>,
     pub(super) record: StoredRecord,
     /// Reads of clients that are to be told of changes.
     pub(super) reads: Vec<Reads>,
     /// Conditions of the transaction besides the keys.
     pub(super) guards: BTreeSet<Guard>,
-    /// True if a queue for a lock has begun.
-    pub(super) has_begun_queue: bool,
     /// Number of fencing tokens given to the calls, and their base.
     pub(super) given_fences: u32,
     pub(super) fence_base: i64,
@@ -88,7 +86,7 @@ pub(super) struct CallGroup {
 impl CallGroup {
     /// Returns true if the calls have changed nothing, so that only their reads have to be confirmed.
     pub(super) fn is_read(&self) -> bool {
-        self.changed.is_empty() && self.cleared == Cleared::Nothing && self.record.messages.is_empty()
+        self.changed.is_empty() && self.flushed.is_none() && self.record.messages.is_empty()
     }
 
     /// Returns the index of a call that has panicked: the stage is not as the calls after it would have to find it.
@@ -98,26 +96,20 @@ impl CallGroup {
 
     /// Returns the reason for which the cluster does not accept the changes, if it does not.
     pub(super) fn fault(&self, value_max: usize) -> Option<Error> {
-        let (mut size, mut largest, mut puts) = (self.record.encoded_len(), 0, 0);
+        let (mut size, mut largest) = (self.record.encoded_len(), 0);
         for ChangedKey { key, value, has_field_ttl } in &self.changed {
             if *has_field_ttl {
                 return Some(Error::FieldTtlOnEngine);
             }
             size += key.1.len();
             if let Some((stored, _)) = value {
-                (size, largest, puts) =
-                    (size + stored.encoded_len(), largest.max(stored.body.len() + queue_len(stored)), puts + 1);
+                size += stored.encoded_len();
+                largest = largest.max(stored.body.len() + queue_len(stored));
             }
         }
-        // If a database is emptied, each key written to it divides the range of deleted keys.
-        let ranges = match &self.cleared {
-            Cleared::Nothing => 0,
-            Cleared::Databases(databases) => databases.len() + puts,
-            Cleared::All => 1 + puts,
-        };
         let is_too_large = size > BYTES_MAX
             || largest > value_max
-            || self.changed.len() + ranges > KEYS_MAX
+            || self.changed.len() > KEYS_MAX
             || self.tests.len() + self.guards.len() >= TESTS_MAX
             || i64::from(self.given_fences) >= FENCES_OF_A_REVISION;
         is_too_large.then_some(Error::TooLargeForEngine)
@@ -135,31 +127,16 @@ impl CallGroup {
             let at = self.tests.binary_search_by(|(tested, _)| tested.cmp(key));
             at.is_ok_and(|at| self.tests[at].1 != 0)
         };
-        let mut puts: Vec<Vec<u8>> = Vec::new();
         let change = |changed: &ChangedKey| match &changed.value {
-            Some((stored, _)) => {
-                puts.push(name(&changed.key));
-                Some(ClusterChange::Put(name(&changed.key), stored.encode_to_vec()))
-            }
-            None if self.cleared.has(changed.key.0) => None,
+            Some((stored, _)) => Some(ClusterChange::Put(name(&changed.key), stored.encode_to_vec())),
             // A key that was created and deleted on the stage was never in the cluster.
             None => was_there(&changed.key).then(|| ClusterChange::Delete(name(&changed.key))),
         };
         let mut changes: Vec<ClusterChange> = self.changed.iter().filter_map(change).collect();
-        puts.sort_unstable();
-        let ranges = match &self.cleared {
-            Cleared::Nothing => Vec::new(),
-            Cleared::Databases(databases) => {
-                databases.iter().flat_map(|db| prefix.ranges_of(Some(*db), &puts)).collect()
-            }
-            Cleared::All => prefix.ranges_of(None, &puts),
-        };
-        changes.extend(ranges.into_iter().map(|(from, end)| ClusterChange::DeleteRange(from, end)));
+        let flushed = self.flushed.as_ref().map(StoredFlushes::encode_to_vec);
+        changes.extend(flushed.map(|flushed| ClusterChange::Put(prefix.name(&EtcdName::Flushes), flushed)));
         changes.push(ClusterChange::PutLeased(lane_name.clone(), self.record.encode_to_vec()));
         changes.extend(turns);
-        if self.has_begun_queue {
-            changes.push(ClusterChange::Put(prefix.name(&EtcdName::Queues), Vec::new()));
-        }
         let guarded = self.guards.iter().map(|guard| guard.name(prefix));
         let reads = self.tests.iter().map(|(key, _)| name(key)).chain(guarded).chain([lane_name]).collect();
         ClusterTransaction { tests, changes, reads }

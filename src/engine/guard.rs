@@ -10,8 +10,8 @@ pub(super) enum Guard {
     Lives(u64),
     /// The process is dead; its session is ended.
     IsGone(u64),
-    /// No queue for a lock has begun since, as databases are emptied.
-    Queues(Revision),
+    /// No database was emptied since.
+    Flushes(Revision),
     /// The fence base was not changed since.
     FenceBase(Revision),
 }
@@ -21,7 +21,7 @@ impl Guard {
     pub(super) fn name(self, prefix: &NamePrefix) -> Vec<u8> {
         prefix.name(&match self {
             Guard::Lives(process) | Guard::IsGone(process) => EtcdName::Process(process),
-            Guard::Queues(_) => EtcdName::Queues,
+            Guard::Flushes(_) => EtcdName::Flushes,
             Guard::FenceBase(_) => EtcdName::Fence,
         })
     }
@@ -31,7 +31,7 @@ impl Guard {
         match self {
             Guard::Lives(_) => Test::Exists(name),
             Guard::IsGone(_) => Test::Unchanged(name, 0),
-            Guard::Queues(revision) | Guard::FenceBase(revision) => Test::Unchanged(name, revision),
+            Guard::Flushes(revision) | Guard::FenceBase(revision) => Test::Unchanged(name, revision),
         }
     }
 }

@@ -10,9 +10,10 @@ use tracing::warn;
 
 use crate::dispatch::serve::may_have;
 use crate::engine::cluster::{NamedValue, ReportedChange, Revision, RevisionChanges};
+use crate::engine::flushes::{Cleared, Flushes, HiddenKeys};
 use crate::engine::locks::KnownLocks;
 use crate::engine::locks::LockState;
-use crate::engine::names::{Cleared, EtcdName, NamePrefix};
+use crate::engine::names::{EtcdName, NamePrefix};
 use crate::engine::nodes::KnownNodes;
 use crate::engine::stage::Copy;
 use crate::engine::stored::{ABSENT, StoredEvent, StoredKey, StoredRecord};
@@ -28,6 +29,10 @@ use crate::time::clock::Now;
 /// Time for which other processes leave the deletion of a due key to the process that has written it last, in
 /// milliseconds.
 const OTHERS_WAIT_MS: u64 = 50;
+
+/// Time for which other processes leave the deletion of hidden keys to the process that has emptied their databases, in
+/// milliseconds.
+const OTHERS_DELETE_MS: u64 = 10_000;
 
 /// Number of deadlines that are kept beyond two for each key.
 const DUE_SPARE_MAX: usize = 1024;
@@ -58,6 +63,8 @@ pub(super) struct Mirror {
     /// Deadlines of keys, in monotonic milliseconds. The deadline of a key that was changed since is void.
     due: BinaryHeap<Reverse<(u64, KeyName)>>,
     events: KnownEvents,
+    flushes: Flushes,
+    pub(super) hidden: HiddenKeys,
     pub(super) locks: KnownLocks,
     pub(super) turns: KeyTurns,
     pub(super) nodes: Arc<KnownNodes>,
@@ -76,6 +83,8 @@ impl Mirror {
             keys: HashMap::default(),
             due: BinaryHeap::new(),
             events: KnownEvents::default(),
+            flushes: Flushes::default(),
+            hidden: HiddenKeys::default(),
         }
     }
 
@@ -96,6 +105,22 @@ impl Mirror {
     /// Returns the revision of a key's last change; 0 for a missing key.
     pub(super) fn mod_revision(&self, key: &KeyName) -> Revision {
         self.keys.get(key).map_or(0, |known| known.mod_revision)
+    }
+
+    /// Returns when which databases were emptied.
+    pub(super) fn flushes(&self) -> &Flushes {
+        &self.flushes
+    }
+
+    /// Returns true if a key that was last changed at a revision was deleted with all others of its database.
+    fn is_flushed(&self, key: &KeyName, mod_revision: Revision) -> bool {
+        mod_revision < self.flushes.at(key.0)
+    }
+
+    /// Returns true if a key is missing, or was deleted with all others of its database.
+    pub(super) fn is_deleted(&self, key: &KeyName) -> bool {
+        let mod_revision = self.mod_revision(key);
+        mod_revision == 0 || self.is_flushed(key, mod_revision)
     }
 
     /// Returns the TTL of a key as this process counts it.
@@ -131,7 +156,8 @@ impl Mirror {
         let value = view.copy_of(key.0, self.namespace.store.key(&key.1));
         let Known { mod_revision, value_revision, ttls } = known;
         let (mod_revision, value_revision, ttls) = (*mod_revision, *value_revision, ttls.clone());
-        Copy { mod_revision, value_revision, value, ttls, lock: self.locks.state(key) }
+        let is_flushed = self.is_flushed(key, mod_revision);
+        Copy { mod_revision, value_revision, value, ttls, lock: self.locks.state(key), is_flushed }
     }
 
     /// Returns the time from which on a key or a holder of it may be removed, in monotonic milliseconds.
@@ -165,8 +191,12 @@ impl Mirror {
     pub(super) fn replace(&mut self, pairs: Vec<NamedValue>, revision: Revision) {
         let (namespace, now) = (self.namespace.clone(), self.namespace.clock.now());
         let (skew_max_ms, is_start) = (namespace.settings.current().etcd_clock_skew_max_ms, self.revision == 0);
-        let mut hold = namespace.store.exclusive();
-        let mut view = hold.view(0, Cx::new(now, Origin::HOST));
+        let mut hold = GateGuard::from(namespace.store.exclusive());
+        let flushes = self.prefix.name(&EtcdName::Flushes);
+        if let Some(pair) = pairs.iter().find(|pair| pair.name == flushes) {
+            self.flush(&mut hold, pair, (Cx::new(now, Origin::HOST), now.ms_later(OTHERS_DELETE_MS)));
+        }
+        let mut view = hold.view(0, &[], Cx::new(now, Origin::HOST));
         self.turns.clear();
         let mut found = HashSet::new();
         let mut living = BTreeMap::new();
@@ -202,7 +232,7 @@ impl Mirror {
         if step.revision <= self.revision {
             return None;
         }
-        let (mut changes, mut record, mut writer, mut dead) = (Vec::new(), None, None, None);
+        let (mut changes, mut record, mut writer, mut dead, mut flushes) = (Vec::new(), None, None, None, None);
         for news in step.news {
             let name = match &news {
                 ReportedChange::Put(pair) => self.prefix.parse(&pair.name),
@@ -219,6 +249,7 @@ impl Mirror {
                 (Some(EtcdName::Turn(process, key)), ReportedChange::Deleted(_)) => {
                     self.turns.remove(process, &key, now.mono_ms())
                 }
+                (Some(EtcdName::Flushes), ReportedChange::Put(pair)) => flushes = Some(pair),
                 (Some(name), ReportedChange::Put(pair)) => self.follow(&name, &pair),
                 _ => {}
             }
@@ -228,11 +259,14 @@ impl Mirror {
         let origin = if is_own { Origin::Client(record.client) } else { Origin::HOST };
         let namespace = self.namespace.clone();
         // Clients that read several keys see all changes of a revision, or none.
-        let is_alone = changes.len() > 1 || record.is_all_cleared || !record.cleared.is_empty();
+        let is_alone = changes.len() > 1 || flushes.is_some();
         let mut hold =
             if is_alone { GateGuard::from(namespace.store.exclusive()) } else { namespace.store.hold_patiently() };
         self.locks.announce(&record.losses, &namespace.store, (step.revision, now));
-        self.clear(&mut hold, &record, &changes, Cx::new(now, origin));
+        if let Some(pair) = flushes {
+            let delete_ms = if is_own { now.mono_ms() } else { now.ms_later(OTHERS_DELETE_MS) };
+            self.flush(&mut hold, &pair, (Cx::new(now, origin), delete_ms));
+        }
         let mut view = hold.view(0, &[], Cx::new(now, origin));
         for (key, pair) in changes {
             match pair {
@@ -264,7 +298,6 @@ impl Mirror {
                 let base = std::str::from_utf8(&pair.value).ok().and_then(|base| base.parse().ok());
                 self.locks.fence_base = (base.unwrap_or(0), pair.mod_revision);
             }
-            EtcdName::Queues => self.locks.queues_revision = pair.mod_revision,
             EtcdName::Process(process) => self.nodes.put(*process, pair, self.namespace.clock.now()),
             EtcdName::Turn(process, key) => {
                 let now_ms = self.namespace.clock.now().mono_ms();
@@ -289,25 +322,29 @@ impl Mirror {
         }
     }
 
-    /// Empties the databases that a transaction has emptied, which has also changed some keys.
-    fn clear(
-        &mut self,
-        hold: &mut GateGuard<'_>,
-        record: &StoredRecord,
-        changes: &[(KeyName, Option<NamedValue>)],
-        cx: Cx,
-    ) {
-        let store = &self.namespace.store;
-        let kept: HashSet<&KeyName> = changes.iter().filter(|(_, pair)| pair.is_some()).map(|(key, _)| key).collect();
-        if record.is_all_cleared {
-            self.locks.clear(&Cleared::All, &kept, &mut hold.view(0, &[], cx), store);
-            hold.view(0, &[], cx).clear(true);
-            self.keys.clear();
+    /// Empties databases that were emptied in the cluster: their keys are missing from then on, and are deleted from a time
+    /// on, in monotonic milliseconds.
+    fn flush(&mut self, hold: &mut GateGuard<'_>, pair: &NamedValue, (cx, delete_ms): (Cx, u64)) {
+        let flushes = Flushes::of(pair);
+        let cleared = flushes.since(&self.flushes);
+        self.flushes = flushes;
+        let namespace = self.namespace.clone();
+        let store = &namespace.store;
+        let queued = self.locks.clear(&cleared, &mut hold.view(0, &[], cx), store);
+        match &cleared {
+            Cleared::Nothing => {}
+            Cleared::Databases(databases) => databases.iter().for_each(|db| hold.view(*db, &[], cx).clear(false)),
+            Cleared::All => hold.view(0, &[], cx).clear(true),
         }
-        for db in record.cleared.iter().filter_map(|db| usize::try_from(*db).ok()) {
-            self.locks.clear(&Cleared::Databases(vec![db]), &kept, &mut hold.view(db, &[], cx), store);
-            hold.view(db, &[], cx).clear(false);
-            self.keys.retain(|(of, _), _| *of != db);
+        for (key, known) in self.keys.iter_mut().filter(|(key, _)| cleared.has(key.0)) {
+            (known.value_revision, known.ttls) = (0, KeyTtls::default());
+            self.hidden.add(key.clone(), self.locks.has_queue(key));
+        }
+        self.hidden.delete_from(delete_ms);
+        let mut view = hold.view(0, &[], cx);
+        for key in queued {
+            let state = LockState { queue: self.locks.state(&key).queue, ..LockState::default() };
+            self.locks.adopt((&mut view, store), &key, (None, &KeyTtls::default(), state), cx.now);
         }
     }
 
@@ -327,9 +364,7 @@ impl Mirror {
 
     fn put(&mut self, view: &mut View<'_>, key: KeyName, pair: &NamedValue, learned: Learned) {
         let Learned { writer, skew_max_ms, now } = learned;
-        let stored = StoredKey::decode(&pair.value[..]);
-        let stored =
-            stored.inspect_err(|error| warn!("the key '{}': {error}", key.1.escape_ascii())).unwrap_or_default();
+        let stored = self.decode(&key, pair);
         let ttls = match skew_max_ms {
             Some(skew_max_ms) => KeyTtls::found(&stored, skew_max_ms, now),
             None => KeyTtls::learned(&stored, self.keys.get(&key).map(|known| &known.ttls), now),
@@ -348,6 +383,11 @@ impl Mirror {
             // The process that has written the key deletes it first.
             let wait_ms = if self.is_own(writer) { 0 } else { OTHERS_WAIT_MS };
             self.due.push(Reverse((due_ms + wait_ms, key.clone())));
+        }
+        if self.is_flushed(&key, pair.mod_revision) {
+            self.hidden.add(key.clone(), !state.queue.is_empty());
+        } else {
+            self.hidden.remove(&key);
         }
         self.locks.adopt((view, &namespace.store), &key, (value.as_deref(), &ttls, state), now);
         self.keys.insert(key, Known { mod_revision: pair.mod_revision, value_revision, ttls });
@@ -368,7 +408,16 @@ impl Mirror {
         decode(stored, &key.1, ttl.map(|ttl| ttl.deadline()), limits, self.namespace.store.hasher())
     }
 
+    /// Reads the state of a key in the cluster; a damaged one counts as missing.
+    fn decode(&self, key: &KeyName, pair: &NamedValue) -> StoredKey {
+        let stored = StoredKey::decode(&pair.value[..]);
+        let stored =
+            stored.inspect_err(|error| warn!("the key '{}': {error}", key.1.escape_ascii())).unwrap_or_default();
+        if self.is_flushed(key, pair.mod_revision) { StoredKey::absent(stored.queue) } else { stored }
+    }
+
     fn delete(&mut self, view: &mut View<'_>, key: KeyName) {
+        self.hidden.remove(&key);
         self.locks.forget(&key);
         view.adopt(key.0, self.namespace.store.key(&key.1), None, 0);
         self.keys.remove(&key);
@@ -376,7 +425,7 @@ impl Mirror {
 
     /// Returns the state of a key in the cluster that the mirror does not have yet.
     pub(super) fn learn(&self, key: &KeyName, pair: &NamedValue) -> (StoredKey, KeyTtls) {
-        let stored = StoredKey::decode(&pair.value[..]).unwrap_or_default(); // a damaged key counts as missing
+        let stored = self.decode(key, pair);
         let known = self.keys.get(key).map(|known| &known.ttls);
         let ttls = KeyTtls::learned(&stored, known, self.namespace.clock.now());
         (stored, ttls)
@@ -391,6 +440,7 @@ impl Mirror {
             value: self.read(stored, key, ttls.key).map(|entry| (entry, stored.fence)),
             ttls: ttls.clone(),
             lock: LockState::of(stored, mod_revision),
+            is_flushed: self.is_flushed(key, mod_revision),
         }
     }
 }

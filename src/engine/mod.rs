@@ -25,6 +25,7 @@ mod core;
 mod driver;
 mod etcd;
 mod execution;
+mod flushes;
 mod group;
 mod guard;
 mod keeper;

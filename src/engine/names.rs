@@ -3,36 +3,14 @@
 //! ```text
 //! format                      the version of the other names and values
 //! fence                       the base of fencing tokens
-//! queues                      changed when the first client is queued for a lock
+//! flushed                     the databases that were emptied, and when
 //! k/<db>/<key>                a key
 //! p/<process>                 a live process, put under its lease, with its address if it is a node
 //! o/<process>/<lane>          the last transaction of a lane of a process
 //! t/<process>/<db>/<key>      a request of a process for the next turn of a key
 //! ```
-//!
-//! And the databases that a call has emptied.
 
 use crate::store::KeyName;
-
-/// The databases that were emptied.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Cleared {
-    #[default]
-    Nothing,
-    Databases(Vec<usize>),
-    All,
-}
-
-impl Cleared {
-    /// Returns true if the keys of a database were deleted.
-    pub(super) fn has(&self, db: usize) -> bool {
-        match self {
-            Cleared::Nothing => false,
-            Cleared::Databases(databases) => databases.contains(&db),
-            Cleared::All => true,
-        }
-    }
-}
 
 /// A name without its prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +18,8 @@ pub(super) enum EtcdName {
     Format,
     /// The base of fencing tokens (fence base).
     Fence,
-    /// Changed when the first client is queued for a lock.
-    Queues,
+    /// The databases that were emptied, and when.
+    Flushes,
     Key(KeyName),
     Process(u64),
     Lane(u64, u32),
@@ -67,7 +45,7 @@ impl NamePrefix {
         let rest = match name {
             EtcdName::Format => b"format".to_vec(),
             EtcdName::Fence => b"fence".to_vec(),
-            EtcdName::Queues => b"queues".to_vec(),
+            EtcdName::Flushes => b"flushed".to_vec(),
             EtcdName::Key((db, key)) => [format!("k/{db}/").as_bytes(), key].concat(),
             EtcdName::Process(process) => format!("p/{process:016x}").into_bytes(),
             EtcdName::Lane(process, lane) => format!("o/{process:016x}/{lane}").into_bytes(),
@@ -89,35 +67,13 @@ impl NamePrefix {
         self.mirrored().iter().any(is_in)
     }
 
-    /// Returns the prefix of all keys of a database, or of all databases.
-    pub(super) fn keys_of(&self, db: Option<usize>) -> Vec<u8> {
-        let rest = db.map_or_else(|| "k/".to_owned(), |db| format!("k/{db}/"));
-        [&self.0, rest.as_bytes()].concat()
-    }
-
-    /// Returns the ranges of all keys of a database, or of all databases, except the keys whose names are given in
-    /// order.
-    pub(super) fn ranges_of(&self, db: Option<usize>, kept: &[Vec<u8>]) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut from = self.keys_of(db);
-        let end = range_end(&from);
-        let mut ranges = Vec::new();
-        for name in kept.iter().filter(|name| **name >= from && **name < end).cloned().collect::<Vec<_>>() {
-            if from < name {
-                ranges.push((from, name.clone()));
-            }
-            from = [&name[..], &[0]].concat();
-        }
-        ranges.push((from, end));
-        ranges
-    }
-
     /// Parses a name; `None` if it is not of this format.
     pub(super) fn parse(&self, name: &[u8]) -> Option<EtcdName> {
         let rest = name.strip_prefix(&*self.0)?;
         match rest {
             b"format" => return Some(EtcdName::Format),
             b"fence" => return Some(EtcdName::Fence),
-            b"queues" => return Some(EtcdName::Queues),
+            b"flushed" => return Some(EtcdName::Flushes),
             _ => {}
         }
         let (kind, rest) = rest.split_at_checked(2)?;
@@ -180,7 +136,7 @@ mod tests {
         prop_oneof![
             Just(EtcdName::Format),
             Just(EtcdName::Fence),
-            Just(EtcdName::Queues),
+            Just(EtcdName::Flushes),
             key.clone().prop_map(EtcdName::Key),
             (any::<u64>(), key).prop_map(|(process, key)| EtcdName::Turn(process, key)),
             any::<u64>().prop_map(EtcdName::Process),

@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::engine::cluster::Revision;
+use crate::engine::flushes::Cleared;
 use crate::engine::locks::{ClusterHolders, LockQueues, LockState};
-use crate::engine::names::Cleared;
 use crate::engine::stored::{StoredEvent, StoredHolder, StoredKey, StoredLoss, StoredRefusal, StoredWaiter};
 use crate::engine::ttl::{CountedTtl, KeyTtls};
 use crate::engine::value::encode;
@@ -35,6 +35,8 @@ pub(super) struct Copy {
     pub(super) ttls: KeyTtls,
     /// Lock state of the key.
     pub(super) lock: LockState,
+    /// True if the key was deleted with all others of its database, and only the queue for a lock is left.
+    pub(super) is_flushed: bool,
 }
 
 /// Effects of the calls on a stage.
@@ -48,7 +50,6 @@ pub(super) struct StageOutcome {
     pub(super) losses: Vec<StoredLoss>,
     /// The queued clients that were refused.
     pub(super) refusals: Vec<StoredRefusal>,
-    pub(super) has_begun_queue: bool,
 }
 
 /// A key that was changed on a stage.
@@ -68,7 +69,7 @@ pub(super) struct Stage {
     recorder: StageRecorder,
     /// The keys whose state on the stage is known.
     loaded: HashSet<KeyName>,
-    /// The locks with queues that are due, or that have a due holder.
+    /// The locks with queues that are due, that have a due holder, or whose databases were emptied.
     pub(super) due: Vec<KeyName>,
     /// The TTLs of the copied keys, and the revisions of their values.
     ttls: HashMap<KeyName, CountedTtl>,
@@ -111,7 +112,8 @@ impl Stage {
         let ((db, bytes), now) = (key, self.cx.now);
         self.loaded.insert(key.clone());
         self.value_revisions.insert(key.clone(), copy.value_revision);
-        if !copy.lock.queue.is_empty() && copy.ttls.due_ms().is_some_and(|due_ms| due_ms <= now.mono_ms()) {
+        let is_due = copy.is_flushed || copy.ttls.due_ms().is_some_and(|due_ms| due_ms <= now.mono_ms());
+        if is_due && !copy.lock.queue.is_empty() {
             self.due.push(key.clone());
         }
         let mut value = None;
@@ -185,13 +187,10 @@ impl Stage {
         let mut recorded = std::mem::take(&mut *self.recorder.recorded.lock());
         self.queues.changed().for_each(|key| recorded.add(key.clone()));
         let cleared = recorded.cleared();
-        // The queues of deleted keys, which clients that wait for several locks stay in.
-        self.queues.locks().into_iter().filter(|key| cleared.has(key.0)).for_each(|key| recorded.add(key));
         let Recorded { keys, events, values, losses, .. } = recorded;
         let changed = keys.into_iter().map(|key| self.changed_key(key, &values));
         let changed = changed.collect();
-        let has_begun_queue = self.queues.has_begun();
-        StageOutcome { cleared, changed, events, losses, refusals: self.refusals, has_begun_queue }
+        StageOutcome { cleared, changed, events, losses, refusals: self.refusals }
     }
 
     /// Returns the present state of a key, which has changed.

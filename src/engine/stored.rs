@@ -308,18 +308,32 @@ pub(super) struct StoredRecord {
     /// The messages, in order.
     #[prost(message, repeated, tag = "4")]
     pub(super) messages: Vec<StoredMessage>,
-    /// The databases that were emptied, before any of the other changes.
-    #[prost(uint64, repeated, tag = "5")]
-    pub(super) cleared: Vec<u64>,
-    /// True if all databases were emptied.
-    #[prost(bool, tag = "6")]
-    pub(super) is_all_cleared: bool,
     /// The locks that were lost, before any of the other changes.
     #[prost(message, repeated, tag = "7")]
     pub(super) losses: Vec<StoredLoss>,
     /// The queued clients that were refused.
     #[prost(message, repeated, tag = "8")]
     pub(super) refusals: Vec<StoredRefusal>,
+}
+
+/// The databases that were emptied, each with the revision of that.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct StoredFlushes {
+    /// The last time that all were emptied.
+    #[prost(message, optional, tag = "1")]
+    pub(super) all: Option<StoredFlush>,
+    /// The databases that were emptied since.
+    #[prost(message, repeated, tag = "2")]
+    pub(super) databases: Vec<StoredFlush>,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct StoredFlush {
+    #[prost(uint64, tag = "1")]
+    pub(super) db: u64,
+    /// 0 for the revision of the last change of this value.
+    #[prost(int64, tag = "2")]
+    pub(super) revision: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

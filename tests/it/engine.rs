@@ -18,6 +18,7 @@ mod blocked;
 mod data;
 pub(crate) mod etcd;
 mod faults;
+mod flushes;
 mod groups;
 mod histories;
 mod links;

@@ -133,6 +133,7 @@ pub(crate) enum Response {
 pub(crate) enum CompareResult {
     Equal = 0,
     Greater = 1,
+    Less = 2,
 }
 
 /// The property of a key that is compared.
@@ -155,6 +156,9 @@ pub(crate) struct Compare {
     pub(crate) key: Vec<u8>,
     #[prost(oneof = "TargetUnion", tags = "4, 6, 7")]
     pub(crate) target_union: Option<TargetUnion>,
+    /// The end of a range, for whose keys all the condition has to hold; empty for one key.
+    #[prost(bytes = "vec", tag = "64")]
+    pub(crate) range_end: Vec<u8>,
 }
 
 /// The value that a property is compared with.

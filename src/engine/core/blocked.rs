@@ -65,8 +65,8 @@ impl Core {
     fn has_changed_since(&self, key: &KeyName, revision: Revision, suspended: &Suspended) -> bool {
         let mod_revision = self.mirror.mod_revision(key);
         // A call that is woken by a deletion does not block on a missing key.
-        let is_deleted =
-            mod_revision == 0 && matches!(suspended.place, Some(BlockedOn::Queue { wake_on_delete: true, .. }));
+        let is_deleted = self.mirror.is_deleted(key)
+            && matches!(suspended.place, Some(BlockedOn::Queue { wake_on_delete: true, .. }));
         mod_revision > revision || is_deleted
     }
 }

@@ -5,6 +5,7 @@
 mod admission;
 mod again;
 mod blocked;
+mod hidden;
 mod input;
 mod locks;
 mod outcome;
@@ -27,11 +28,13 @@ use crate::dispatch::serve::{answer_staged, serve_remaining_keys};
 use crate::engine::barrier::Barriers;
 use crate::engine::cluster::{ClusterFailure, ClusterTransaction, NamedValue, Revision, RevisionChanges};
 use crate::engine::execution::{Execution, KnownKeys};
+use crate::engine::flushes::Flushes;
 use crate::engine::group::{CallGroup, Ended, Flight, State};
+use crate::engine::guard::Guard;
 use crate::engine::lanes::Lanes;
 use crate::engine::locks::LocalHandover;
 use crate::engine::mirror::Mirror;
-use crate::engine::names::{Cleared, NamePrefix};
+use crate::engine::names::NamePrefix;
 use crate::engine::pending::{BarrierReader, PendingWork, QueueRemoval, Queued, WorkItem};
 use crate::engine::queue::CallQueue;
 use crate::engine::reads::PendingReads;
@@ -61,8 +64,8 @@ const TURN_US: u64 = 10_000;
 pub(super) enum EngineAction {
     /// A transaction on a lane.
     Commit(u32, ClusterTransaction),
-    /// A transaction that requests a turn of a key, or ends one; the watch reports its outcome.
-    Turn(ClusterTransaction),
+    /// A transaction whose outcome the watch reports: it requests a turn of a key, ends one, or deletes hidden keys.
+    Aside(ClusterTransaction),
     /// A read of the cluster's present revision.
     ReadRevision,
     /// Another registration of the process: its lease has expired.
@@ -169,8 +172,8 @@ impl KnownKeys for Core {
         self.mirror.locks.is_dead(process)
     }
 
-    fn locks_with_queues(&self, of: &Cleared) -> (Vec<KeyName>, Revision) {
-        (self.mirror.locks.with_queues(of), self.mirror.locks.queues_revision)
+    fn flushes(&self) -> &Flushes {
+        self.mirror.flushes()
     }
 }
 
@@ -311,7 +314,8 @@ impl Core {
     /// Ends calls that have changed nothing, if their reads are the present state.
     fn check(&mut self, group: CallGroup) {
         let is_present = |(key, at): &(KeyName, Revision)| self.mod_revision(key) == *at;
-        if group.tests.iter().all(is_present) {
+        let is_unflushed = group.guards.contains(&Guard::Flushes(self.mirror.flushes().changed));
+        if is_unflushed && group.tests.iter().all(is_present) {
             self.finish(group, self.mirror.revision());
         } else {
             self.run_again(group);
@@ -481,14 +485,10 @@ impl Core {
         if group.is_read() && !group.record.events.is_empty() {
             self.mirror.emit_alone(&group.record.events, now);
         }
-        let CallGroup { members, changed, cleared, staged, record, fence_base, tally, .. } = group;
+        let CallGroup { members, changed, staged, record, fence_base, tally, .. } = group;
         self.count_locks(tally);
         self.record_sessions(&changed, revision);
         self.reads.record_revision(record.number, revision);
-        if cleared != Cleared::Nothing {
-            let gone: Vec<KeyName> = self.ahead.keys().filter(|(db, _)| cleared.has(*db)).cloned().collect();
-            gone.into_iter().for_each(|key| self.know(key, Ahead { revision, mod_revision: 0, value: None }));
-        }
         for ChangedKey { key, value, .. } in changed {
             let mod_revision = if value.is_some() { revision } else { 0 };
             let value = value.map(|(stored, ttls)| (stored, ttls.confirmed(staged, now)));
@@ -631,6 +631,7 @@ impl Core {
         }
         self.begin_barrier();
         self.end_unused_turns(now);
+        self.delete_hidden(now);
         self.continue_flights(now);
         self.end_departed(now);
         self.end_pause(now);
@@ -657,11 +658,21 @@ impl Core {
         let departed = self.departed.iter().map(|(until_ms, _)| *until_ms);
         let retry = retry.chain(self.retry_work.iter().map(|(at_ms, ..)| *at_ms)).chain(departed).min();
         let paused = Some(self.paused.1);
-        [self.mirror.next_due_ms(), self.next_settling_ms(), self.next_lease_check_ms(), look, again, retry, paused]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or(NEVER)
+        let hidden = self.mirror.hidden.due_ms();
+        [
+            hidden,
+            self.mirror.next_due_ms(),
+            self.next_settling_ms(),
+            self.next_lease_check_ms(),
+            look,
+            again,
+            retry,
+            paused,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+        .unwrap_or(NEVER)
     }
 
     /// Starts to send transactions on the lanes of a process that was registered.

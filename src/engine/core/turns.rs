@@ -66,7 +66,7 @@ impl Core {
         let name = self.prefix.name(&EtcdName::Turn(process, key.clone()));
         self.asking.insert(key, now_ms);
         let changes = vec![ClusterChange::PutLeased(name, Vec::new())];
-        self.actions.push(EngineAction::Turn(ClusterTransaction { changes, ..ClusterTransaction::default() }));
+        self.actions.push(EngineAction::Aside(ClusterTransaction { changes, ..ClusterTransaction::default() }));
     }
 
     /// Returns the changes that end the turns of this process which a group uses.
@@ -99,7 +99,7 @@ impl Core {
         for key in ended {
             self.mirror.turns.remove(process, &key, now.mono_ms());
             let changes = vec![ClusterChange::Delete(self.prefix.name(&EtcdName::Turn(process, key)))];
-            self.actions.push(EngineAction::Turn(ClusterTransaction { changes, ..ClusterTransaction::default() }));
+            self.actions.push(EngineAction::Aside(ClusterTransaction { changes, ..ClusterTransaction::default() }));
         }
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::client::registry::Clients;
 use crate::engine::cluster::Revision;
+use crate::engine::flushes::Cleared;
 use crate::engine::lease::Lease;
 use crate::engine::locks::{ClusterHolders, LockState};
-use crate::engine::names::Cleared;
 use crate::engine::stored::{StoredLock, StoredLoss, StoredRefusal, StoredWait, StoredWaiter};
 use crate::engine::ttl::KeyTtls;
 use crate::store::{KeyName, LockHolder as _, LossReason, LostLock, Store, View};
@@ -57,8 +57,6 @@ pub(in crate::engine) struct KnownLocks {
     dead: HashSet<u64>,
     /// The fence base, and the revision of its last change.
     pub(in crate::engine) fence_base: (i64, Revision),
-    /// Revision at which a queue for a lock has last begun.
-    pub(in crate::engine) queues_revision: Revision,
     news: LockNews,
 }
 
@@ -73,7 +71,6 @@ impl KnownLocks {
             sessions: BTreeSet::new(),
             dead: HashSet::new(),
             fence_base: (0, 0),
-            queues_revision: 0,
             news: LockNews::default(),
         }
     }
@@ -81,6 +78,11 @@ impl KnownLocks {
     /// Returns the lock state of a key.
     pub(in crate::engine) fn state(&self, key: &KeyName) -> LockState {
         self.locks.get(key).cloned().unwrap_or_default()
+    }
+
+    /// Returns true if clients are queued for a lock.
+    pub(in crate::engine) fn has_queue(&self, key: &KeyName) -> bool {
+        self.locks.get(key).is_some_and(|state| !state.queue.is_empty())
     }
 
     /// Returns true if the wait of this process with a number is in the queue for a lock, or was handed it.
@@ -102,12 +104,6 @@ impl KnownLocks {
     pub(in crate::engine) fn record_refusals(&mut self, refusals: Vec<StoredRefusal>) {
         let own = refusals.into_iter().filter(|refusal| self.holders.is_own(refusal.wait.process));
         self.news.refused.extend(own.map(|refusal| (refusal.wait.number, refusal.error)));
-    }
-
-    /// Returns the locks with queues in some databases.
-    pub(in crate::engine) fn with_queues(&self, of: &Cleared) -> Vec<KeyName> {
-        let is_wanted = |(key, state): &(&KeyName, &LockState)| of.has(key.0) && !state.queue.is_empty();
-        self.locks.iter().filter(is_wanted).map(|(key, _)| key.clone()).collect()
     }
 
     /// Returns the locks that are bound to the session of a client of this process.
@@ -251,22 +247,16 @@ impl KnownLocks {
         state
     }
 
-    /// Removes the locks of databases, before these are emptied. The states of `kept` locks are known until they are
-    /// changed: clients that go on to wait do not begin to.
-    pub(in crate::engine) fn clear(
-        &mut self,
-        of: &Cleared,
-        kept: &HashSet<&KeyName>,
-        view: &mut View<'_>,
-        store: &Store,
-    ) {
-        let gone: Vec<KeyName> = self.locks.keys().filter(|key| of.has(key.0)).cloned().collect();
-        for key in gone {
-            if !kept.contains(&key) {
-                self.forget(&key);
-            }
+    /// Removes the locks of databases, before these are emptied; returns those with queues, which outlive their keys.
+    /// They are known until they are adopted: clients that go on to wait do not begin to.
+    pub(in crate::engine) fn clear(&mut self, of: &Cleared, view: &mut View<'_>, store: &Store) -> Vec<KeyName> {
+        let of_databases: Vec<KeyName> = self.locks.keys().filter(|key| of.has(key.0)).cloned().collect();
+        let (queued, gone): (Vec<_>, Vec<_>) = of_databases.into_iter().partition(|key| self.has_queue(key));
+        for key in &queued {
             view.locks().set_queue(key.0, store.key(&key.1), []); // so that no client is served by the mirror's queue
         }
+        gone.iter().for_each(|key| _ = self.forget(key));
+        queued
     }
 
     /// Announces the locks that a transaction has lost.

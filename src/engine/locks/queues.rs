@@ -10,8 +10,6 @@ use crate::store::KeyName;
 #[derive(Default)]
 pub(in crate::engine) struct LockQueues {
     queues: BTreeMap<KeyName, StageQueue>,
-    /// The queues that are not empty in the cluster.
-    stored: HashSet<KeyName>,
     /// The hand-overs of present locks, by the tokens of the holders.
     granted: HashMap<KeyName, HashMap<Vec<u8>, Granted>>,
     /// The locks with a changed queue, or changed waits that they were handed over to.
@@ -47,7 +45,6 @@ impl LockQueues {
             self.granted.entry(key.clone()).or_default().insert(token, granted);
         }
         if !state.queue.is_empty() {
-            self.stored.insert(key.clone());
             let queue = self.queues.entry(key.clone()).or_default();
             state.queue.into_iter().for_each(|waiter| _ = queue.push(waiter));
         }
@@ -135,11 +132,6 @@ impl LockQueues {
     /// Returns the locks with changes.
     pub(in crate::engine) fn changed(&self) -> impl Iterator<Item = &KeyName> {
         self.changed.iter()
-    }
-
-    /// Returns true if there is a queue for a lock that has none in the cluster.
-    pub(in crate::engine) fn has_begun(&self) -> bool {
-        self.queues.iter().any(|(key, queue)| !queue.waiters.is_empty() && !self.stored.contains(key))
     }
 
     /// Returns the clients in the queue for a lock.

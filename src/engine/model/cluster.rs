@@ -95,6 +95,10 @@ impl SimulatedCluster {
             }
             Test::Version(name, version) => self.names.get(name).map_or(0, |stored| stored.version) == *version,
             Test::Exists(name) => self.names.contains_key(name),
+            Test::Older(from, end, before) => {
+                let mut names = self.names.range(from.clone()..end.clone());
+                names.all(|(_, stored)| stored.mod_revision < *before)
+            }
         }
     }
 

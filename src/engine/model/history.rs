@@ -13,6 +13,8 @@ pub(super) enum HistoryAction {
     SetNxPx(i64),
     GetSet(i64),
     Del,
+    /// FLUSHALL.
+    Flush,
     Incr,
     /// LOCK.ACQUIRE with a token.
     Take(i64),
@@ -52,6 +54,7 @@ fn run(action: HistoryAction, value: Option<i64>) -> (Told, Option<i64>) {
         (HistoryAction::SetNxPx(_), Some(_)) => (Told::Null, value),
         (HistoryAction::GetSet(new), _) => (shown, Some(new)),
         (HistoryAction::Del, _) => (Told::Number(value.is_some().into()), None),
+        (HistoryAction::Flush, _) => (Told::Ok, None),
         (HistoryAction::Incr, _) => (Told::Number(value.unwrap_or(0) + 1), Some(value.unwrap_or(0) + 1)),
         (HistoryAction::Take(token), None) => (Told::Fence, Some(token)),
         (HistoryAction::Take(token), Some(held)) => (if held == token { Told::Fence } else { Told::Null }, value),

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use prost::Message as _;
 
+use crate::engine::flushes::Flushes;
 use crate::engine::model::cluster::SimulatedCluster;
 use crate::engine::names::{EtcdName, NamePrefix};
-use crate::engine::stored::{StoredHolder, StoredKey, StoredLock, StoredTtl, StoredWaiter};
+use crate::engine::stored::{ABSENT, StoredHolder, StoredKey, StoredLock, StoredTtl, StoredWaiter};
 use crate::engine::value::decode;
 use crate::namespace::Namespace;
 use crate::store::Str;
@@ -97,9 +98,12 @@ impl Ledger {
         let found = cluster.read(&self.prefix.name(&EtcdName::Key((0, LOCK.as_bytes().into()))));
         let stored =
             found.as_ref().map(|pair| (StoredKey::decode(&pair.value[..]).unwrap_or_default(), pair.mod_revision));
+        let flushes = cluster.read(&self.prefix.name(&EtcdName::Flushes)).as_ref().map(Flushes::of).unwrap_or_default();
         let present = match &stored {
-            Some((stored, revision)) => self.present(stored, *revision, now_ms)?,
-            None => BTreeMap::new(),
+            Some((stored, revision)) if stored.kind != ABSENT && *revision >= flushes.at(0) => {
+                self.present(stored, *revision, now_ms)?
+            }
+            _ => BTreeMap::new(),
         };
         let gone: Vec<i64> = self.holders.iter().filter(|token| !present.contains_key(token)).copied().collect();
         gone.into_iter().try_for_each(|token| self.check_end(token, now_ms))?;

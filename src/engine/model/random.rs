@@ -26,6 +26,7 @@ fn script(random: &mut Random, client: usize, (takes_away, shares): (bool, bool)
             3 => script.push(ModelRequest::GetSet(ModelKey::Number, token)),
             4 => script.push(ModelRequest::Del(ModelKey::Number)),
             5 => script.push(ModelRequest::Incr(ModelKey::Number)),
+            6 if takes_away && random.below(2) == 0 => script.push(ModelRequest::FlushAll),
             6 if takes_away => script.push(ModelRequest::Del(ModelKey::Lock)),
             6 => script.push(ModelRequest::Get(ModelKey::Lock)),
             kind => {

@@ -30,6 +30,7 @@ pub(super) enum ModelRequest {
     GetSet(ModelKey, i64),
     Del(ModelKey),
     Incr(ModelKey),
+    FlushAll,
     /// SET with NX and PX, of the lock.
     SetNxPx(i64, u64),
     /// LOCK.ACQUIRE with PX, and BLOCK if there is a timeout.
@@ -52,6 +53,7 @@ impl ModelRequest {
             ModelRequest::GetSet(key, value) => format!("GETSET {} {value}", key.name()),
             ModelRequest::Del(key) => format!("DEL {}", key.name()),
             ModelRequest::Incr(key) => format!("INCR {}", key.name()),
+            ModelRequest::FlushAll => "FLUSHALL".to_owned(),
             ModelRequest::SetNxPx(token, ms) => format!("SET {LOCK} {token} NX PX {ms}"),
             ModelRequest::Acquire(token, ms, None) => format!("LOCK.ACQUIRE {LOCK} {token} PX {ms}"),
             ModelRequest::Acquire(token, ms, Some(block)) => {
@@ -65,7 +67,7 @@ impl ModelRequest {
         text.split(' ').map(str::to_owned).collect()
     }
 
-    /// Returns the key and the operation on it.
+    /// Returns the key, of two the lock, and the operation on it.
     pub(super) fn action(self) -> Option<(ModelKey, HistoryAction)> {
         Some(match self {
             ModelRequest::Get(key) => (key, HistoryAction::Get),
@@ -73,6 +75,7 @@ impl ModelRequest {
             ModelRequest::GetSet(key, value) => (key, HistoryAction::GetSet(value)),
             ModelRequest::Del(key) => (key, HistoryAction::Del),
             ModelRequest::Incr(key) => (key, HistoryAction::Incr),
+            ModelRequest::FlushAll => (ModelKey::Lock, HistoryAction::Flush),
             ModelRequest::SetNxPx(token, _) => (ModelKey::Lock, HistoryAction::SetNxPx(token)),
             ModelRequest::Acquire(token, ..)
             | ModelRequest::AcquireShared(token, _)

@@ -38,7 +38,7 @@ pub(super) const RELEASE_BESIDE_A_POLLER: &str = "a lock is released while someb
 const LONG: u64 = 100_000;
 
 use ModelKey::{Lock, Number};
-use ModelRequest::{Acquire, AcquireSession, Close, Del, Get, GetSet, Incr, Release, SetNx, SetNxPx};
+use ModelRequest::{Acquire, AcquireSession, Close, Del, FlushAll, Get, GetSet, Incr, Release, SetNx, SetNxPx};
 
 #[rustfmt::skip] // a client a line
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -143,6 +143,26 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "a process misses that a lock was handed over to its client and deleted",
         clients: &[(0, &[Acquire(1, LONG, None)], &[Release(1), Del(Lock)]), (1, &[Acquire(2, LONG, Some(0))], &[])],
+        may_reload: Some(1),
+        ..PLAIN
+    },
+    Scenario {
+        name: "all keys are deleted while somebody waits and a poller comes",
+        clients: &[
+            (0, &[Acquire(1, LONG, None)], &[FlushAll]),
+            (1, &[Acquire(2, LONG, Some(0))], &[]),
+            (1, &[GetSet(Number, 7)], &[SetNxPx(3, LONG), Get(Number)]),
+        ],
+        losses: 1,
+        ..PLAIN
+    },
+    Scenario {
+        name: "all keys are deleted while somebody queues and a key is set",
+        clients: &[
+            (0, &[Acquire(1, LONG, None), GetSet(Number, 7)], &[FlushAll]),
+            (1, &[], &[Acquire(2, LONG, Some(0))]),
+            (1, &[], &[Incr(Number)]),
+        ],
         may_reload: Some(1),
         ..PLAIN
     },

@@ -74,7 +74,7 @@ enum Query {
     /// A transaction on a lane.
     Commit(u32, ClusterTransaction),
     /// A transaction whose outcome is not reported.
-    Turn(ClusterTransaction),
+    Aside(ClusterTransaction),
     Revision,
 }
 
@@ -372,7 +372,7 @@ impl World {
         let Some(process) = &mut self.processes[slot] else { return };
         let query = match action {
             Asked::Commit(lane, transaction) => Query::Commit(lane, transaction),
-            Asked::Turn(transaction) => Query::Turn(transaction),
+            Asked::Aside(transaction) => Query::Aside(transaction),
             Asked::ReadRevision => Query::Revision,
             Asked::Register => {
                 process.registration = None;
@@ -380,12 +380,12 @@ impl World {
                 return;
             }
         };
-        if matches!(query, Query::Commit(..) | Query::Turn(_)) && process.registration.is_none() {
+        if matches!(query, Query::Commit(..) | Query::Aside(_)) && process.registration.is_none() {
             return; // as the driver does
         }
         let from = process.registration.unwrap_or(0);
         self.sent[slot] += 1;
-        let is_lost = matches!(query, Query::Turn(_));
+        let is_lost = matches!(query, Query::Aside(_));
         self.messages.insert((slot, self.sent[slot]), Message { from, query, answer: None, is_lost });
     }
 
@@ -422,8 +422,10 @@ impl World {
             }
             self.ledger.given_up.insert(token);
         }
-        if request == ModelRequest::Del(ModelKey::Lock) {
-            self.ledger.is_rough = true;
+        self.ledger.is_rough |= matches!(request, ModelRequest::Del(ModelKey::Lock) | ModelRequest::FlushAll);
+        if request == ModelRequest::FlushAll {
+            let of_other = HistoryOperation { action, called: self.tick, reply: None };
+            self.histories[ModelKey::Number as usize].push(of_other);
         }
         let history = &mut self.histories[key as usize];
         history.push(HistoryOperation { action, called: self.tick, reply: None });
@@ -456,6 +458,12 @@ impl World {
                     self.failure.get_or_insert(format!("{request:?} is told {reply}"));
                 }
             }
+        }
+        if request == ModelRequest::FlushAll {
+            let flush = operation.clone();
+            let mut of_other = self.histories[ModelKey::Number as usize].iter_mut();
+            let of_other = of_other.find(|other| other.action == HistoryAction::Flush && other.called == flush.called);
+            of_other.into_iter().for_each(|other| *other = flush.clone());
         }
         let Some(token) = request.token() else { return };
         let has_it = match told {
@@ -512,7 +520,7 @@ impl World {
         let Some(message) = self.messages.get_mut(&id) else { return };
         let answer = match &message.query {
             Query::Revision => Answer::Revision(self.cluster.revision()),
-            Query::Turn(transaction) => Answer::Commit(self.cluster.commit(transaction, message.from)),
+            Query::Aside(transaction) => Answer::Commit(self.cluster.commit(transaction, message.from)),
             Query::Commit(_, transaction) => {
                 let (transaction, rest) = self.mutant.changed(transaction, &self.cluster, &self.prefix);
                 let mut result = self.cluster.commit(&transaction, message.from);
@@ -627,7 +635,7 @@ impl World {
         }
         self.messages.retain(|(of, _), message| *of != slot || message.answer.is_none());
         self.messages
-            .retain(|(of, _), message| *of != slot || matches!(message.query, Query::Commit(..) | Query::Turn(_)));
+            .retain(|(of, _), message| *of != slot || matches!(message.query, Query::Commit(..) | Query::Aside(_)));
         self.messages.iter_mut().filter(|((of, _), _)| *of == slot).for_each(|(_, message)| message.is_lost = true);
     }
 

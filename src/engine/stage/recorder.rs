@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::engine::flushes::Cleared;
 use crate::engine::locks::{ClusterHolders, Granted};
-use crate::engine::names::Cleared;
 use crate::engine::stored::{StoredEvent, StoredHolders, StoredLock, StoredLoss};
 use crate::engine::ttl::CountedTtl;
 use crate::store::{

@@ -391,16 +391,18 @@ fn scripts_take_and_release_locks_whose_fencing_tokens_are_known_afterwards() {
 fn a_flush_hands_over_every_lock_that_is_waited_for() {
     let Some(fleet) = Fleet::start(2) else { return };
     let [mut one, mut other] = fleet.two_clients();
-    let mut waiters: Vec<Client> = (0..20)
+    let mut waiters: Vec<Client> = (0..150)
         .map(|number| {
             one.int(&format!("LOCK.ACQUIRE k{number} t PX 100000"));
             one.call(&format!("SET plain{number} v"));
             queued(&fleet.servers[number % 2], &format!("LOCK.ACQUIRE k{number} next PX 100000 BLOCK 0"))
         })
         .collect();
-    other.expect(&[("FLUSHALL", "+OK"), ("DBSIZE", ":20"), ("GET k7", "$4 next")]);
+    other.expect(&[("FLUSHALL", "+OK"), ("SET k7 late NX", "$-1")]);
     waiters.iter_mut().for_each(|waiter| _ = acquired(waiter));
-    one.expect(&[("EXISTS plain3", ":0"), ("FLUSHALL", "+OK"), ("DBSIZE", ":0")]);
+    one.expect(&[("EXISTS plain3", ":0"), ("DBSIZE", ":150"), ("GET k7", "$4 next"), ("FLUSHALL", "+OK")]);
+    one.expect(&[("DBSIZE", ":0")]);
+    other.expect(&[("DBSIZE", ":0")]);
 }
 
 #[test]
