@@ -566,7 +566,13 @@ impl Core {
                 wait.end_commit();
                 self.retry_at.push((now.ms_later(RETRY_MS), wait));
             }
-            WorkItem::Expire => keys.iter().for_each(|key| self.mirror.delay_due(key.clone(), now.ms_later(RETRY_MS))),
+            WorkItem::Expire => {
+                keys.iter().for_each(|key| self.mirror.delay_due(key.clone(), now.ms_later(RETRY_MS)));
+                // A free lock that is not due has to be handed over.
+                if keys.iter().any(|key| self.mirror.locks.has_queue(key)) {
+                    self.retry(WorkItem::Expire, keys);
+                }
+            }
             WorkItem::Leave(leave) => {
                 let wait = leave.wait;
                 leave.conclude();

@@ -103,6 +103,9 @@ pub(super) struct Agent {
     refused: Vec<i64>,
     /// The token of the lock that is bound to the connection.
     session: Option<i64>,
+    /// True if there may be such a lock that the client has not been told of. Who waits for the lock then may wait for
+    /// itself, and is refused although it has been handed the lock meanwhile.
+    may_have_session: bool,
 }
 
 /// Numbers of the events seen.
@@ -204,7 +207,15 @@ impl World {
         let process = self.processes[slot].as_ref().expect("it lives");
         let connection = ModelConnection::open(&process.namespace);
         let script = script.iter().copied().collect();
-        self.agents.push(Agent { slot, connection, script, current: None, refused: Vec::new(), session: None });
+        self.agents.push(Agent {
+            slot,
+            connection,
+            script,
+            current: None,
+            refused: Vec::new(),
+            session: None,
+            may_have_session: false,
+        });
         self.agents.len() - 1
     }
 
@@ -423,6 +434,7 @@ impl World {
             self.ledger.given_up.insert(token);
         }
         self.ledger.is_rough |= matches!(request, ModelRequest::Del(ModelKey::Lock) | ModelRequest::FlushAll);
+        self.ledger.is_rough |= agent.may_have_session && request.may_queue();
         if request == ModelRequest::FlushAll {
             let of_other = HistoryOperation { action, called: self.tick, reply: None };
             self.histories[ModelKey::Number as usize].push(of_other);
@@ -452,6 +464,7 @@ impl World {
             Some(told) => operation.reply = Some((self.tick, told)),
             None => {
                 self.seen.errors += 1;
+                agent.may_have_session |= matches!(request, ModelRequest::AcquireSession(_));
                 if reply.starts_with("-NOQUORUM") || reply.ends_with("database space exceeded") {
                     operation.action = HistoryAction::End(i64::MIN); // the operation was not executed
                 } else if !ModelRequest::is_known_error(reply) {
