@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
@@ -15,7 +15,7 @@ use crate::held::{Held, Hold};
 use crate::keeper::{Keeper, LEAVE_LIMIT, Line, fences};
 use crate::owners::OwnerTurn;
 use crate::terms::{Dialect, Terms};
-use crate::wire::{Source, is_reply, later, redirected, says};
+use crate::wire::{Event, Source, is_passing, is_reply, later, redirected, says};
 
 /// Shortest pause between two tries at a server that has no queue, in milliseconds; up to twice as much is added by chance.
 const POLL_MS: u64 = 50;
@@ -24,28 +24,28 @@ const POLL_MS: u64 = 50;
 const REDIRECTIONS: usize = 5;
 
 /// Grant of a lock.
-struct Grant {
-    fences: Vec<Option<i64>>,
+pub(crate) struct Grant {
+    pub(crate) fences: Vec<Option<i64>>,
     /// Time at which the request was sent.
-    asked: Instant,
+    pub(crate) asked: Instant,
     /// True if the request may have waited in the queue.
     is_queued: bool,
 }
 
-/// Client that wants a lock.
-struct Seeker {
+/// Client that wants a lock, or another mode for one that it has.
+pub(crate) struct Seeker {
     terms: Arc<Terms>,
     /// None once the lock is granted, or the queue left.
-    line: Option<Line>,
+    pub(crate) line: Option<Line>,
     /// Turn of the owner: what it acquires next has the same token, and has to wait until the queue is left.
     turn: Option<OwnerTurn>,
     began: Instant,
     /// Time at which the server was last reached.
     reached: Option<Instant>,
     /// ID of the connection that asks.
-    id: Option<i64>,
+    pub(crate) id: Option<i64>,
     /// True while a request may be at the server that was not answered.
-    is_asking: bool,
+    pub(crate) is_asking: bool,
 }
 
 /// Acquires a lock, and starts the task that holds it.
@@ -57,27 +57,16 @@ pub(crate) async fn acquire(
     began: Instant,
     turn: Option<OwnerTurn>,
 ) -> Result<Held, AcquireError> {
-    let (events, told) = unbounded_channel();
-    let line = Line {
-        source,
-        terms: terms.clone(),
-        dialect: Dialect::Locks,
-        node: None,
-        wire: None,
-        is_bound: false,
-        stuck: Vec::new(),
-        events,
-    };
-    let mut seeker = Seeker { terms, line: Some(line), turn, began, reached: None, id: None, is_asking: false };
+    let (mut seeker, told) = Seeker::new(source.clone(), terms, began, turn);
     let grant = seeker.seek().await?;
     let Some(mut line) = seeker.line.take() else { return Err(gone()) };
     line.is_bound = true;
     // A lock that was waited for has been granted at some time since then.
     let has_waited = grant.is_queued && grant.asked.elapsed() > line.terms.pause();
     let since = if has_waited { Instant::now() } else { grant.asked };
-    let (order, ordered) = oneshot::channel();
+    let (orders, ordered) = unbounded_channel();
     let (first, renewed) = oneshot::channel();
-    let hold = Arc::new(Hold::new(line.terms.clone(), grant.fences, since, order));
+    let hold = Arc::new(Hold::new(source, line.terms.clone(), grant.fences, since, orders));
     if let Some(turn) = &mut seeker.turn {
         **turn = Arc::downgrade(&hold);
     }
@@ -94,8 +83,20 @@ fn gone() -> AcquireError {
 }
 
 impl Seeker {
+    /// Describes a client; returns also what its connections tell.
+    pub(crate) fn new(
+        source: Arc<Source>,
+        terms: Arc<Terms>,
+        began: Instant,
+        turn: Option<OwnerTurn>,
+    ) -> (Self, UnboundedReceiver<Event>) {
+        let (events, told) = unbounded_channel();
+        let line = Some(Line::new(source, terms.clone(), events));
+        (Seeker { terms, line, turn, began, reached: None, id: None, is_asking: false }, told)
+    }
+
     /// Asks for the lock until it is granted or refused, or the wait is over.
-    async fn seek(&mut self) -> Result<Grant, AcquireError> {
+    pub(crate) async fn seek(&mut self) -> Result<Grant, AcquireError> {
         let (mut breaks, mut redirections) = (0, 0);
         loop {
             let error = match self.ask().await {
@@ -211,7 +212,7 @@ impl Seeker {
     /// Asks who holds the lock.
     async fn not_acquired(&mut self) -> NotAcquired {
         let terms = self.terms.clone();
-        let mut told = NotAcquired { name: terms.shown().remove(0), holder: None, age: None, ttl: None };
+        let mut told = NotAcquired::unknown(&terms);
         let Some(line) = &mut self.line else { return told };
         let limit = Some(later(terms.patience()));
         for (name, shown) in terms.names.iter().zip(terms.shown()) {
@@ -224,7 +225,7 @@ impl Seeker {
             let Ok(Some(info)) = Option::<HashMap<String, Value>>::from_redis_value(reply) else { continue };
             if text(&info, "mode") != "free" {
                 told.name = shown;
-                told.holder = Some(holder(&info));
+                told.holder = Some(holder(&info, &terms.token));
                 told.age = info.get("age-ms").and_then(milliseconds);
                 told.ttl = info.get("pttl").and_then(milliseconds);
                 return told;
@@ -233,9 +234,12 @@ impl Seeker {
         told
     }
 
-    /// Leaves the queue, and gives back a lock that was granted meanwhile; also if this is not waited for.
+    /// Leaves the queue, and gives back a lock that was granted meanwhile; also if this is not waited for. A lock that was
+    /// held before is not given back.
     async fn leave(&mut self) {
-        if let Some(line) = self.line.take() {
+        if !self.terms.converts
+            && let Some(line) = self.line.take()
+        {
             _ = tokio::spawn(leave(line, self.id, self.turn.take())).await;
         }
     }
@@ -243,7 +247,7 @@ impl Seeker {
 
 impl Drop for Seeker {
     fn drop(&mut self) {
-        let line = self.line.take().filter(|_| self.is_asking);
+        let line = self.line.take().filter(|_| self.is_asking && !self.terms.converts);
         if let (Some(line), Ok(runtime)) = (line, Handle::try_current()) {
             runtime.spawn(leave(line, self.id, self.turn.take()));
         }
@@ -260,17 +264,11 @@ async fn leave(mut line: Line, id: Option<i64>, turn: Option<OwnerTurn>) {
     drop((waiting, turn));
 }
 
-/// Returns true if an error of the server passes: it is loading, or no primary any more, or a slot is on its way.
-fn is_passing(error: &RedisError) -> bool {
-    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, ReadOnly, TryAgain};
-    matches!(error.kind(), ErrorKind::Server(Ask | BusyLoading | ClusterDown | MasterDown | ReadOnly | TryAgain))
-}
-
-/// Reads a holder: the lock itself shows an exclusive one, and a list those who share it.
-fn holder(info: &HashMap<String, Value>) -> Holder {
+/// Reads a holder, another one than that with a token: the lock itself shows an exclusive one, and a list those who share it.
+fn holder(info: &HashMap<String, Value>, own: &str) -> Holder {
     let listed = info.get("holders").cloned().unwrap_or(Value::Nil);
     let listed = Vec::<HashMap<String, Value>>::from_redis_value(listed).unwrap_or_default();
-    let first = listed.first().unwrap_or(info);
+    let first = listed.iter().find(|each| text(each, "token") != own).unwrap_or(info);
     Holder { client_name: text(first, "client-name"), addr: text(first, "addr"), meta: text(first, "meta") }
 }
 

@@ -5,7 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use redis::RedisError;
 
-/// The reason for which a lock was not acquired.
+use crate::terms::Terms;
+
+/// The reason for which a lock was not acquired, or its mode was not changed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AcquireError {
@@ -15,6 +17,10 @@ pub enum AcquireError {
     Deadlock(String),
     /// The terms exclude each other.
     Terms(&'static str),
+    /// The lock whose mode was to be changed is released.
+    Released,
+    /// The lock whose mode was to be changed is lost.
+    Lost(Box<LockLost>),
     /// The server has no locks of this kind: it is no keylatch server, or an older one.
     Unsupported(&'static str),
     /// The server was not reached, or has refused.
@@ -27,6 +33,8 @@ impl fmt::Display for AcquireError {
             AcquireError::NotAcquired(error) => error.fmt(f),
             AcquireError::Deadlock(cycle) => write!(f, "the wait would never end: {cycle}"),
             AcquireError::Terms(fault) => f.write_str(fault),
+            AcquireError::Released => f.write_str("the lock is released"),
+            AcquireError::Lost(lost) => lost.fmt(f),
             AcquireError::Unsupported(lacked) => f.write_str(lacked),
             AcquireError::Redis(error) => error.fmt(f),
         }
@@ -80,6 +88,13 @@ impl fmt::Display for Holder {
         let known: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         f.write_str(if known.is_empty() { "a client that is away" } else { "" })?;
         f.write_str(&known.join(", "))
+    }
+}
+
+impl NotAcquired {
+    /// Creates the error of a lock whose holder is not known.
+    pub(crate) fn unknown(terms: &Terms) -> Self {
+        NotAcquired { name: terms.shown().remove(0), holder: None, age: None, ttl: None }
     }
 }
 

@@ -3,14 +3,17 @@
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use redis::{ErrorKind, RedisResult};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Mutex as AsyncMutex, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::error::LockLost;
-use crate::terms::Terms;
+use crate::convert::{Order, convert};
+use crate::error::{AcquireError, LockLost};
+use crate::terms::{Mode, Terms};
+use crate::wire::Source;
 
 /// A lock that is held, until it is released or lost. Dropping it releases it, too, without waiting for that.
 #[derive(Debug)]
@@ -22,14 +25,17 @@ pub struct Held {
 /// The hold of a lock, which several acquisitions of one owner may have in common.
 #[derive(Debug)]
 pub(crate) struct Hold {
+    pub(crate) source: Arc<Source>,
+    /// Terms of the acquisition.
     pub(crate) terms: Arc<Terms>,
-    pub(crate) fences: Vec<Option<i64>>,
+    fences: Mutex<Vec<Option<i64>>>,
     since: Instant,
     life: watch::Sender<Life>,
     /// Number of acquisitions that are not ended.
     count: Mutex<usize>,
-    /// Orders the release; the answer comes by the channel inside.
-    order: Mutex<Option<oneshot::Sender<Answer>>>,
+    orders: UnboundedSender<Order>,
+    /// Turn of a conversion: locked until the mode is known.
+    pub(crate) turn: Arc<AsyncMutex<()>>,
 }
 
 /// Channel for the outcome of a release.
@@ -49,14 +55,16 @@ struct Life {
 impl Hold {
     /// Creates the hold of a lock that was requested at a time.
     pub(crate) fn new(
+        source: Arc<Source>,
         terms: Arc<Terms>,
         fences: Vec<Option<i64>>,
         since: Instant,
-        order: oneshot::Sender<Answer>,
+        orders: UnboundedSender<Order>,
     ) -> Self {
         let (life, _) =
             watch::channel(Life { until: since + terms.ttl, lost: None, is_released: false, is_over: false });
-        Hold { terms, fences, since, life, count: Mutex::new(1), order: Mutex::new(Some(order)) }
+        let (fences, count, turn) = (Mutex::new(fences), Mutex::new(1), Arc::default());
+        Hold { source, terms, fences, since, life, count, orders, turn }
     }
 
     /// Returns the first acquisition.
@@ -74,6 +82,26 @@ impl Hold {
         Some(self.clone().first())
     }
 
+    /// Returns the fences of the names.
+    pub(crate) fn fences(&self) -> Vec<Option<i64>> {
+        lock(&self.fences).clone()
+    }
+
+    /// Notes the fences of a lock whose mode has changed.
+    pub(crate) fn converted(&self, fences: Vec<Option<i64>>) {
+        *lock(&self.fences) = fences;
+    }
+
+    /// Returns true if the mode, and with it the fence, may be another than the one that is known.
+    pub(crate) fn is_converting(&self) -> bool {
+        self.turn.try_lock().is_err()
+    }
+
+    /// Gives an order to the task that renews; without it nothing happens.
+    pub(crate) fn order(&self, order: Order) {
+        _ = self.orders.send(order);
+    }
+
     /// Returns the time until which the lock is held, if it is not renewed again.
     pub(crate) fn until(&self) -> Instant {
         self.life.borrow().until
@@ -81,7 +109,7 @@ impl Hold {
 
     /// Notes that the server held the lock at a time, with its whole TTL to come.
     pub(crate) fn renewed(&self, at: Instant) {
-        self.life.send_modify(|life| life.until = at + self.terms.ttl);
+        self.life.send_modify(|life| life.until = life.until.max(at + self.terms.ttl));
     }
 
     /// Notes the loss, unless it was released, or lost before.
@@ -100,7 +128,7 @@ impl Hold {
         self.life.borrow().lost.is_some()
     }
 
-    fn is_released(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         self.life.borrow().is_released
     }
 
@@ -127,8 +155,13 @@ impl Hold {
         self.life.borrow().lost.clone().map_or(Ok(()), Err)
     }
 
+    /// Waits for the release to begin.
+    pub(crate) async fn leaves(&self) {
+        _ = self.life.subscribe().wait_for(|life| life.is_released).await;
+    }
+
     /// Waits for the loss; for ever if the lock is released.
-    async fn lost(&self) -> LockLost {
+    pub(crate) async fn lost(&self) -> LockLost {
         let mut life = self.life.subscribe();
         loop {
             let (until, is_released) = {
@@ -156,9 +189,7 @@ impl Hold {
         _ = self.check();
         self.life.send_modify(|life| life.is_released = true);
         let (answer, outcome) = oneshot::channel();
-        if let Some(order) = lock(&self.order).take() {
-            _ = order.send(answer); // without the task that renews, there is no answer
-        }
+        self.order(Order::Release(answer));
         Some(outcome)
     }
 }
@@ -167,13 +198,13 @@ impl Held {
     /// Returns the fencing token, which increases from holder to holder. That of several locks is the greatest of them, and
     /// serves for each. None on Redis and Valkey, which have no fences.
     pub fn fence(&self) -> Option<i64> {
-        self.hold.fences.iter().copied().max().flatten()
+        self.hold.fences().into_iter().max().flatten()
     }
 
     /// Returns the fence of one of the names.
     pub fn fence_of(&self, name: impl AsRef<[u8]>) -> Option<i64> {
         let at = self.hold.terms.names.iter().position(|known| known == name.as_ref())?;
-        self.hold.fences.get(at).copied().flatten()
+        self.hold.fences().get(at).copied().flatten()
     }
 
     /// Returns the token that the lock is held with.
@@ -210,6 +241,28 @@ impl Held {
             lost = self.lost() => Err(lost),
             done = work => Ok(done),
         }
+    }
+
+    /// Shares the lock that is held alone, which takes no wait: readers that are next in the queue get it, and nobody writes
+    /// in between. The fence is another one from then on. If the future is dropped, or the server is not reached, the lock
+    /// is held in its former mode; it stays shared if others share it already.
+    ///
+    /// # Errors
+    /// If the lock is released or lost, of several names, with permits or of an owner, or the server does not do this. The
+    /// lock is held on unless it is lost.
+    pub async fn downgrade(&self) -> Result<(), AcquireError> {
+        convert(&self.hold, Mode::Shared, Some(Duration::ZERO)).await
+    }
+
+    /// Has the lock that is shared alone, with another fence, once nobody else shares it: before all who are queued. The lock is
+    /// shared until then, and renewed. Without a wait it takes as long as it takes, and zero is for not at all. If the
+    /// future is dropped, the lock is shared on.
+    ///
+    /// # Errors
+    /// If others share the lock until the wait is over; if one of them waits in the same way
+    /// ([`AcquireError::Deadlock`]); and as [`downgrade`](Self::downgrade). The lock is shared on unless it is lost.
+    pub async fn upgrade(&self, wait: Option<Duration>) -> Result<(), AcquireError> {
+        convert(&self.hold, Mode::Exclusive, wait).await
     }
 
     /// Releases the lock, of several acquisitions of one owner with the last. Returns whether it was still held. A second

@@ -7,11 +7,13 @@ use std::time::Duration;
 use redis::{Cmd, FromRedisValue, RedisError, RedisResult, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use crate::held::{Answer, Hold};
-use crate::terms::{Dialect, Terms};
-use crate::wire::{Event, Source, Wire, is_reply, lacks_command, later, redirected};
+use crate::convert::{Conversion, Order, Restoration};
+use crate::held::Hold;
+use crate::terms::{Dialect, Mode, Terms};
+use crate::wire::{Event, Source, Wire, is_passing, is_reply, lacks_command, later, redirected};
 
 /// Number of times that a release is sent that is not answered.
 const RELEASES: u32 = 3;
@@ -30,6 +32,8 @@ pub(crate) struct Line {
     pub(crate) wire: Option<Wire>,
     /// True if the server has bound the lock to this connection.
     pub(crate) is_bound: bool,
+    /// True if the server was ever asked to move the lock to a new connection of the line.
+    pub(crate) has_moved: bool,
     /// Former connections, which are not closed before another one has the lock.
     pub(crate) stuck: Vec<Wire>,
     pub(crate) events: UnboundedSender<Event>,
@@ -43,9 +47,27 @@ pub(crate) struct Keeper {
     renew_until: Option<Instant>,
     /// Who waits for the first renewal, which extends the lock in any case.
     first: Option<oneshot::Sender<()>>,
+    /// Conversion with an unknown outcome.
+    restoration: Option<Restoration>,
+    /// True if there has been such a conversion: its request may still come late.
+    has_restored: bool,
 }
 
 impl Line {
+    pub(crate) fn new(source: Arc<Source>, terms: Arc<Terms>, events: UnboundedSender<Event>) -> Self {
+        Line {
+            source,
+            terms,
+            dialect: Dialect::Locks,
+            node: None,
+            wire: None,
+            is_bound: false,
+            has_moved: false,
+            stuck: Vec::new(),
+            events,
+        }
+    }
+
     /// Sends a command over the connection, which is opened and closed as need be.
     pub(crate) async fn call(&mut self, cmd: &Cmd, until: Option<Instant>) -> RedisResult<Value> {
         self.connect(until).await?;
@@ -74,13 +96,19 @@ impl Line {
         Ok(())
     }
 
-    /// Lets go of the connection; of one that is stuck and has the session only when another one has taken that over.
+    /// Lets go of the connection; of one that is stuck and has the session, or may have got it by a conversion, only when
+    /// another one has taken that over.
     fn drop_wire(&mut self, is_stuck: bool) {
         let wire = self.wire.take();
-        if self.is_bound && is_stuck {
+        if (self.is_bound || self.terms.converts) && is_stuck {
             self.stuck.extend(wire);
         }
         self.is_bound = false;
+    }
+
+    /// Returns all connections.
+    pub(crate) fn into_wires(self) -> Vec<Wire> {
+        self.stuck.into_iter().chain(self.wire).collect()
     }
 
     /// Releases each name; returns whether all were held. A lock that is gone may have gone by a release whose reply is lost,
@@ -138,32 +166,74 @@ impl Keeper {
     /// waits for a first renewal then.
     pub(crate) fn new(line: Line, hold: Arc<Hold>, first: Option<oneshot::Sender<()>>) -> Self {
         let renew_until = line.terms.renew_for.map(later);
-        let mut keeper = Keeper { line, hold, renew_at: None, renew_until, first };
+        let (renew_at, restoration, has_restored) = (None, None, false);
+        let mut keeper = Keeper { line, hold, renew_at, renew_until, first, restoration, has_restored };
         keeper.renew_at = if keeper.first.is_some() { Some(Instant::now()) } else { keeper.next(Instant::now()) };
         keeper
     }
 
     /// Holds the lock until its release is ordered.
-    pub(crate) async fn keep(mut self, mut events: UnboundedReceiver<Event>, mut order: oneshot::Receiver<Answer>) {
+    pub(crate) async fn keep(mut self, mut events: UnboundedReceiver<Event>, mut orders: UnboundedReceiver<Order>) {
         let hold = self.hold.clone();
         loop {
             let look_at = self.look_at();
             let next = [self.renew_at, look_at].into_iter().flatten().min().unwrap_or(hold.until());
             let is_over = hold.is_lost();
-            tokio::select! {
+            let order = tokio::select! {
                 biased;
-                answer = &mut order => {
+                order = orders.recv() => order,
+                Some(event) = events.recv() => {
+                    self.hear(event);
+                    None
+                }
+                () = sleep_until(next), if !is_over => listen(self.wake(next), &hold, &mut events, &mut orders).await,
+            };
+            match order {
+                Some(Order::Release(answer)) => {
                     let outcome = self.release().await;
                     hold.end();
-                    // Who has dropped the lock does not wait.
-                    return drop(answer.map(|answer| answer.send(outcome)));
+                    return drop(answer.send(outcome)); // who has dropped the lock does not wait
                 }
-                Some(event) = events.recv() => self.hear(event),
-                () = sleep_until(next), if !is_over => {
-                    listen(self.wake(next), &hold, &mut events).await;
-                }
+                Some(Order::Convert(conversion)) => events = self.convert(*conversion, events),
+                Some(Order::Restore(restoration)) => self.restore(restoration),
+                None => {}
             }
         }
+    }
+
+    /// Holds the lock in the mode that was granted, over the connection that has asked for it; returns what is told of it. The
+    /// former connection is closed, and nothing more is sent over it.
+    fn convert(&mut self, conversion: Conversion, former: UnboundedReceiver<Event>) -> UnboundedReceiver<Event> {
+        let Conversion { mut line, events, grant, turn, done } = conversion;
+        if self.hold.is_lost() {
+            tokio::spawn(async move { line.give_back(later(LEAVE_LIMIT), || true).await });
+            return former;
+        }
+        if done.is_closed() {
+            self.restore(Restoration { _turn: turn, waiter: None, wires: line.into_wires() });
+            return former;
+        }
+        // It may have been moved to the former connection after the grant, and has to be moved from there.
+        line.has_moved = self.line.has_moved;
+        line.is_bound = !line.has_moved;
+        self.renew_at = if line.is_bound { self.next(grant.asked) } else { Some(Instant::now()) };
+        let former = std::mem::replace(&mut self.line, line);
+        if former.has_moved {
+            self.line.stuck.extend(former.into_wires());
+        }
+        self.hold.converted(grant.fences);
+        self.hold.renewed(grant.asked);
+        drop(turn);
+        _ = done.send(());
+        events
+    }
+
+    /// Sees to it that the lock has its former mode again, whatever has become of a conversion.
+    fn restore(&mut self, mut restoration: Restoration) {
+        self.line.stuck.append(&mut restoration.wires);
+        self.restoration = Some(restoration);
+        self.has_restored = true;
+        self.renew_at = Some(Instant::now());
     }
 
     /// Returns the time at which the connection is looked at that does not tell its end.
@@ -214,10 +284,11 @@ impl Keeper {
                     self.hold.renewed(since);
                 }
                 self.line.stuck.clear();
-                self.next(since)
+                if self.restoration.is_some() { Some(Instant::now()) } else { self.next(since) }
             }
             Ok(false) => {
                 let is_gone = is_session && !self.line.is_bound;
+                yield_now().await; // what was told before the reply is heard, and has the reason
                 self.hold.lose(if is_gone { "disconnected" } else { "expired" });
                 None
             }
@@ -237,20 +308,61 @@ impl Keeper {
 
     /// Extends the lock, or only looks whether it is held; returns whether it is.
     async fn try_renew(&mut self, extends: bool, until: Instant) -> RedisResult<bool> {
-        if !self.resume(until).await? {
+        if !self.resume(until).await? || !self.settle(until).await? {
             return Ok(false);
         }
-        let (terms, fences) = (self.line.terms.clone(), self.hold.fences.clone());
+        let (terms, fences) = (self.line.terms.clone(), self.hold.fences());
         for (name, fence) in terms.names.iter().zip(fences) {
             let cmd = if extends { terms.renew(name, self.line.dialect) } else { terms.look(name, self.line.dialect) };
             let renewed = self.line.call(&cmd, Some(until)).await?;
             let expected = fence.or((self.line.dialect == Dialect::Scripts).then_some(1));
-            if Option::<i64>::from_redis_value(renewed)? != expected {
+            let told = Option::<i64>::from_redis_value(renewed)?;
+            if told != expected && (told.is_none() || !self.may_be_converted()) {
                 return Ok(false);
             }
         }
         // An owner may have acquired again what is lost, and this would be released as another one's.
         if self.line.is_bound || self.hold.check().is_err() { Ok(true) } else { self.bind(until).await }
+    }
+
+    /// Returns true if another fence may be that of a conversion. One that has come late is undone.
+    fn may_be_converted(&mut self) -> bool {
+        let turn = self.hold.turn.clone().try_lock_owned();
+        if let Ok(turn) = turn {
+            if !self.has_restored {
+                return false;
+            }
+            self.restoration = Some(Restoration { _turn: turn, waiter: None, wires: Vec::new() });
+        }
+        true
+    }
+
+    /// Asks for the lock in its former mode if it may have changed; returns whether it is held. One that is shared and cannot
+    /// be had alone again stays so.
+    async fn settle(&mut self, until: Instant) -> RedisResult<bool> {
+        let Some(restoration) = &self.restoration else { return Ok(true) };
+        let terms = self.line.terms.clone();
+        if let Some(id) = restoration.waiter {
+            match self.line.call(redis::cmd("CLIENT").arg("UNBLOCK").arg(id), Some(until)).await {
+                Err(error) if !is_reply(&error) => return Err(error),
+                _ => {} // it does not wait any more, or the user may not do this
+            }
+        }
+        let reply = match self.line.call(&terms.converted(terms.mode, None).again(), Some(until)).await {
+            Ok(Value::Nil) if terms.mode == Mode::Exclusive => {
+                self.line.terms = Arc::new(terms.converted(Mode::Shared, None));
+                self.line.call(&terms.look(&terms.names[0], Dialect::Locks), Some(until)).await?
+            }
+            Err(error) if is_reply(&error) && !is_passing(&error) && redirected(&error).is_none() => {
+                self.restoration = None; // the mode cannot be changed, and so was not
+                return Ok(true);
+            }
+            reply => reply?,
+        };
+        let Some(fences) = fences(reply)? else { return Ok(false) };
+        self.hold.converted(fences);
+        self.restoration = None;
+        Ok(true)
     }
 
     /// Returns the time until which a reply about a held lock is waited for: it leaves time for another connection.
@@ -265,6 +377,7 @@ impl Keeper {
         if self.line.is_bound || terms.owner.is_some() || self.line.dialect == Dialect::Scripts {
             return Ok(true);
         }
+        self.line.has_moved = true;
         let mut cmd = redis::cmd("LOCK.RESUME");
         cmd.arg(&terms.token);
         self.line.is_bound = match self.line.call(&cmd, Some(until)).await {
@@ -283,7 +396,7 @@ impl Keeper {
             let reply = self.line.call(&terms.again(), Some(until)).await?;
             let Some(fences) = fences(reply)? else { return Ok(false) };
             let mut is_held = true;
-            for ((name, fence), expected) in terms.names.iter().zip(fences).zip(self.hold.fences.clone()) {
+            for ((name, fence), expected) in terms.names.iter().zip(fences).zip(self.hold.fences()) {
                 if fence != expected {
                     is_held = false; // it went in between, and this is another
                     _ = self.line.call(&terms.release(name, self.line.dialect), Some(until)).await;
@@ -312,23 +425,31 @@ impl Keeper {
     }
 }
 
-/// Waits for a renewal, and hears meanwhile what is told.
-async fn listen(renewing: impl Future<Output = ()>, hold: &Hold, events: &mut UnboundedReceiver<Event>) {
+/// Waits for a renewal, and hears meanwhile what is told. An order ends the renewal, which says nothing then.
+async fn listen(
+    renewing: impl Future<Output = ()>,
+    hold: &Hold,
+    events: &mut UnboundedReceiver<Event>,
+    orders: &mut UnboundedReceiver<Order>,
+) -> Option<Order> {
     let mut renewing = pin!(renewing);
     loop {
         tokio::select! {
             biased;
-            () = &mut renewing => return,
+            () = &mut renewing => return None,
             Some(event) = events.recv() => heard(hold, event),
+            order = orders.recv() => return order,
         }
     }
 }
 
-/// Notes the loss of this very lock. Readers of a lock have the same fence, and locks of an owner the same token.
+/// Notes the loss of this very lock. Readers of a lock have the same fence, and locks of an owner the same token. The fence
+/// of a lock that changes its mode is not known.
 fn heard(hold: &Hold, event: Event) {
     let Event::Lost { name, token, fence, reason } = event else { return };
     let at = hold.terms.names.iter().position(|known| *known == name);
-    if token == hold.terms.token && at.is_some_and(|at| hold.fences[at] == Some(fence)) {
+    let is_fence = |at: usize| hold.fences()[at] == Some(fence) || hold.is_converting();
+    if token == hold.terms.token && at.is_some_and(is_fence) {
         hold.lose(&reason);
     }
 }

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod connect;
+mod convert;
 mod error;
 mod held;
 mod keeper;

@@ -18,7 +18,7 @@ use crate::wire::Source;
 const TOKEN_LEN: usize = 16;
 
 /// A time that nobody waits for.
-const FOREVER: Duration = Duration::from_secs(100 * 365 * 86400);
+pub(crate) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86400);
 
 /// The locks of one server. A clone is the same.
 #[derive(Clone)]
@@ -145,7 +145,8 @@ impl Lock {
             None => new_token()?,
         };
         let wait = terms.wait.unwrap_or(FOREVER);
-        let late = || AcquireError::NotAcquired(Box::new(by_owner(&terms)));
+        // Another task of the owner is still acquiring it.
+        let late = || AcquireError::NotAcquired(Box::new(NotAcquired::unknown(&terms)));
         let mut turn = None;
         if let Some(owned) = self.locks.owners.of(&terms)? {
             let own = timeout(wait, owned.lock_owned()).await.map_err(|_| late())?;
@@ -160,11 +161,6 @@ impl Lock {
         }
         acquire::acquire(self.locks.source.clone(), Arc::new(terms), began, turn).await
     }
-}
-
-/// Returns the error of an owner whose lock is still being acquired by another task.
-fn by_owner(terms: &Terms) -> NotAcquired {
-    NotAcquired { name: terms.shown().remove(0), holder: None, age: None, ttl: None }
 }
 
 fn new_token() -> Result<String, AcquireError> {

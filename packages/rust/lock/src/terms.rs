@@ -7,6 +7,9 @@ use redis::Cmd;
 /// Parts of a TTL: the lock is renewed after one, and no reply is waited for longer than another.
 const PARTS: u32 = 3;
 
+/// What a server lacks that cannot change the mode of a lock.
+pub(crate) const CANNOT_CONVERT: &str = "the server cannot change the mode of a lock";
+
 /// Script that sets the TTL of a key that has the token as its value.
 const RENEW: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0";
@@ -40,6 +43,8 @@ pub(crate) struct Terms {
     pub(crate) names: Vec<Vec<u8>>,
     pub(crate) token: String,
     pub(crate) mode: Mode,
+    /// True if a lock that is held is to change its mode.
+    pub(crate) converts: bool,
     /// True if it was to be shared and to have permits.
     pub(crate) has_two_modes: bool,
     pub(crate) size: Option<u32>,
@@ -58,6 +63,7 @@ impl Terms {
             names,
             token: String::new(),
             mode: Mode::Exclusive,
+            converts: false,
             has_two_modes: false,
             size: None,
             ttl: Duration::from_secs(30),
@@ -68,6 +74,11 @@ impl Terms {
             is_session: false,
             owner: None,
         }
+    }
+
+    /// Returns the terms on which a lock that is held on these changes its mode.
+    pub(crate) fn converted(&self, mode: Mode, wait: Option<Duration>) -> Self {
+        Terms { mode, converts: true, wait, ..self.clone() }
     }
 
     /// Returns what is wrong with the terms.
@@ -103,12 +114,13 @@ impl Terms {
 
     /// Returns true if a server without `LOCK.*` can grant this.
     pub(crate) fn is_plain(&self) -> bool {
-        self.names.len() == 1 && self.mode == Mode::Exclusive && !self.is_session
+        self.names.len() == 1 && self.mode == Mode::Exclusive && !self.is_session && !self.converts
     }
 
     /// Says the name of what a server lacks that refuses these terms.
     pub(crate) fn lacked(&self) -> &'static str {
         match self.mode {
+            _ if self.converts => CANNOT_CONVERT,
             _ if self.names.len() > 1 => "the server cannot lock several names at once",
             Mode::Shared => "the server has no shared locks",
             Mode::Permits(_) => "the server has no permits",
@@ -156,6 +168,9 @@ impl Terms {
             Mode::Exclusive => {}
             Mode::Shared => _ = cmd.arg("SHARED"),
             Mode::Permits(count) => _ = cmd.arg("PERMITS").arg(count),
+        }
+        if self.converts {
+            cmd.arg("CONVERT");
         }
         if let Some(size) = size {
             cmd.arg("OF").arg(size);

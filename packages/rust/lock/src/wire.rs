@@ -1,5 +1,6 @@
 //! Connections of a lock: one at a time, which tells of losses and of its own end.
 
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,6 +29,12 @@ pub(crate) struct Source {
     connect: Box<dyn Connect>,
     /// Number of the next connection.
     next: AtomicU64,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").finish_non_exhaustive()
+    }
 }
 
 /// A connection.
@@ -137,6 +144,12 @@ pub(crate) fn lacks_command(error: &RedisError) -> bool {
 /// Returns true if the text of a server's error has these words.
 pub(crate) fn says(error: &RedisError, words: &str) -> bool {
     is_reply(error) && error.detail().is_some_and(|detail| detail.to_lowercase().contains(words))
+}
+
+/// Returns true if an error of the server passes: it is loading, or no primary any more, or a slot is on its way.
+pub(crate) fn is_passing(error: &RedisError) -> bool {
+    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, ReadOnly, TryAgain};
+    matches!(error.kind(), ErrorKind::Server(Ask | BusyLoading | ClusterDown | MasterDown | ReadOnly | TryAgain))
 }
 
 fn lacks_resp3(error: &RedisError) -> bool {

@@ -2,6 +2,7 @@
 //! the server, which has to be in test mode, and is emptied.
 
 mod admin;
+mod modes;
 mod moving;
 mod own;
 mod scenario;

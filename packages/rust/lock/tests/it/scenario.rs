@@ -1,6 +1,7 @@
 //! The scenarios of `packages/lock-conformance.json`.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use keylatch_lock::{AcquireError, Held, Lock, Locks, NotAcquired};
@@ -15,14 +16,14 @@ use crate::moving::Moving;
 const LIST: &str = include_str!("../../../../lock-conformance.json");
 
 type Step = Map<String, Json>;
-type Outcome = Result<Held, AcquireError>;
+type Outcome = Result<Arc<Held>, AcquireError>;
 
 /// A run of one scenario: the locks by the names that the steps give them, and who still waits.
 struct Run {
     admin: Admin,
     locks: Locks,
     moving: Option<Moving>,
-    held: HashMap<String, Held>,
+    held: HashMap<String, Arc<Held>>,
     refused: HashMap<String, NotAcquired>,
     objects: HashMap<String, Lock>,
     waiting: HashMap<String, oneshot::Receiver<Outcome>>,
@@ -80,6 +81,8 @@ impl Run {
         let name = |verb: &str| text(&step[verb]).to_owned();
         match step.keys().next().map(String::as_str).expect("a verb") {
             _ if step.contains_key("acquire") => self.acquire(step).await,
+            _ if step.contains_key("upgrade") => self.convert(&name("upgrade"), step).await,
+            _ if step.contains_key("downgrade") => self.convert(&name("downgrade"), step).await,
             _ if step.contains_key("ends") => self.ends(&name("ends"), step).await,
             _ if step.contains_key("release") => {
                 let released = self.held[&name("release")].release().await.expect("a reply");
@@ -122,31 +125,47 @@ impl Run {
 
     async fn acquire(&mut self, step: &Step) {
         let before = self.admin.queued().await;
-        let (lock, done) = (self.lock(step), self.begin(step));
+        let (lock, done) = (self.lock(step), self.begin(text(&step["as"])));
         let then = step.get("on_lost").and_then(Json::as_object);
-        let then = then.map(|then| (self.lock(then), self.begin(then)));
+        let then = then.map(|then| (self.lock(then), self.begin(text(&then["as"]))));
         tokio::spawn(async move {
-            let outcome = lock.acquire().await;
+            let outcome = lock.acquire().await.map(Arc::new);
             let (Some((lock, next)), Ok(held)) = (then, &outcome) else {
                 return drop(done.send(outcome));
             };
             let lost = held.lost();
             drop(done.send(outcome));
             lost.await;
-            drop(next.send(lock.acquire().await));
+            drop(next.send(lock.acquire().await.map(Arc::new)));
         });
+        self.begun(text(&step["as"]), step, before).await;
+    }
+
+    async fn convert(&mut self, name: &str, step: &Step) {
+        let (before, held, done) = (self.admin.queued().await, self.held[name].clone(), self.begin(name));
+        let wait = step.get("wait_ms").and_then(Json::as_u64).map(Duration::from_millis);
+        let upgrades = step.contains_key("upgrade");
+        tokio::spawn(async move {
+            let converted = if upgrades { held.upgrade(wait).await } else { held.downgrade().await };
+            drop(done.send(converted.map(|()| held)));
+        });
+        self.begun(name, step, before).await;
+    }
+
+    /// Notes that somebody is to have a lock, or another mode for it.
+    fn begin(&mut self, name: &str) -> oneshot::Sender<Outcome> {
+        let (done, outcome) = oneshot::channel();
+        self.waiting.insert(name.to_owned(), outcome);
+        done
+    }
+
+    /// Looks at a call that has begun, before which so many clients were queued.
+    async fn begun(&mut self, name: &str, step: &Step, before: u64) {
         match step.get("expect").and_then(Json::as_str) {
             Some("waits") => until!(step, self.admin.queued().await > before),
             Some("begins") => {}
-            _ => self.ends(text(&step["as"]), step).await,
+            _ => self.ends(name, step).await,
         }
-    }
-
-    /// Notes that an acquisition is waited for.
-    fn begin(&mut self, step: &Step) -> oneshot::Sender<Outcome> {
-        let (done, outcome) = oneshot::channel();
-        self.waiting.insert(text(&step["as"]).to_owned(), outcome);
-        done
     }
 
     /// Returns the lock of a step, or that of the object which it names.
