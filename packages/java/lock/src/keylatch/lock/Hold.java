@@ -5,15 +5,16 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -22,7 +23,7 @@ import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 
-/** What the server holds for one acquisition, or for those of one owner that share it. */
+/** What the server holds for one acquisition in one mode, or for those of one owner that share it. */
 final class Hold {
     private static final String CHANNEL = "__lock__:";
     private static final long LEAVE_NANOS = TimeUnit.SECONDS.toNanos(2); // for a server that does not answer
@@ -32,20 +33,24 @@ final class Hold {
     private static final ScheduledThreadPoolExecutor TIMER = timer();
 
     private final Client client;
-    private final Options options;
+    private volatile Options options;
     private final List<String> names;
     private final long began;
-    private final Map<String, Long> fences = new LinkedHashMap<>();
+    private final Map<String, Long> fences = new ConcurrentHashMap<>();
     private final CompletableFuture<Void> granted = new CompletableFuture<>();
     private final CompletableFuture<Void> over = new CompletableFuture<>(); // when nothing is sent for it any more
     private final List<Lock> locks = new ArrayList<>(); // those that are not released
     private final BlockingQueue<String> asked = new LinkedBlockingQueue<>(); // why somebody may have lost it
+    private final Semaphore turn; // of who changes the mode, until it is known
     private final Thread keeper;
+    private volatile Hold former; // which has the lock in its present mode, until this one has it in another
+    private volatile Hold next; // which asks for another mode, or has asked last
     private volatile Client.Connection connection; // of the keeper, and then of who releases; null when it is broken
     private boolean isPlain; // the server has no LOCK commands: the lock is a key
     private long since; // when it was granted
     private boolean isGranted;
     private boolean isKnown; // the server has bound the lock to that connection
+    private volatile boolean hasMoved; // that connection is not the first one
     private final List<Client.Connection> stuck = new ArrayList<>(); // closed when another one has the lock
     private Long answerBy; // when the connection counts as stuck; null for never
     private volatile Object waitingId;
@@ -59,34 +64,64 @@ final class Hold {
     private long validUntil;
     private long renewAt;
     private Future<?> deadline;
+    private boolean isReplaced; // another hold has the lock
+    private boolean isRestoring; // the mode is to be what it was, as far as it may be another
+    private boolean hasRestored; // so a request for another mode may come late
 
     /** Waits in line, for what is left of the time to wait; see {@link Lock#acquire}. */
     static Hold acquire(Client client, Options options, List<String> names, long began)
             throws IOException, InterruptedException {
-        Hold hold = new Hold(client, options, names, began);
-        hold.keeper.start();
+        Hold hold = new Hold(client, options, names, began, null);
         try {
-            hold.granted.get();
+            hold.begin();
             return hold;
         } catch (InterruptedException interrupted) {
             hold.leave();
             hold.awaitKeeper(); // which would release what the owner acquires next
             throw interrupted;
+        }
+    }
+
+    /**
+     * Asks for the lock in another mode, when it is the caller's turn; returns the hold that has it from then on. If that
+     * fails, this one has it as before, and ends the turn.
+     */
+    Hold convert(boolean isShared, Duration wait, long began) throws IOException, InterruptedException {
+        Hold asker = new Hold(client, options.converted(isShared, wait), names, began, this);
+        next = asker;
+        try {
+            asker.begin();
+        } catch (InterruptedException interrupted) {
+            if (restore(asker)) throw interrupted;
+            asker.granted.join(); // soon: it has the lock already
+            Thread.currentThread().interrupt();
+        }
+        return asker;
+    }
+
+    /** A hold by a new token, or that which another one has the lock with. */
+    private Hold(Client client, Options options, List<String> names, long began, Hold former) {
+        this.client = client;
+        this.options = options;
+        this.names = names;
+        this.began = began;
+        this.former = former;
+        turn = former == null ? new Semaphore(1, true) : former.turn;
+        keeper = new Thread(this::run, "keylatch-lock " + joined());
+        keeper.setDaemon(true);
+    }
+
+    /** Starts the keeper, and waits until the lock is granted. */
+    private void begin() throws IOException, InterruptedException {
+        keeper.start();
+        try {
+            granted.get();
         } catch (ExecutionException failed) {
             Throwable cause = failed.getCause();
             if (cause instanceof IOException broken) throw broken;
             if (cause instanceof RuntimeException refused) throw refused;
             throw new IllegalStateException(cause);
         }
-    }
-
-    private Hold(Client client, Options options, List<String> names, long began) {
-        this.client = client;
-        this.options = options;
-        this.names = names;
-        this.began = began;
-        keeper = new Thread(this::run, "keylatch-lock " + joined());
-        keeper.setDaemon(true);
     }
 
     long fence() {
@@ -105,6 +140,11 @@ final class Hold {
     synchronized void add(Lock lock) {
         locks.add(lock);
         if (reason != null) lock.tell(reason);
+    }
+
+    /** Removes an acquisition that another hold has from now on; returns false if the lock is lost or released. */
+    synchronized boolean remove(Lock lock) {
+        return !released && reason == null && locks.remove(lock);
     }
 
     /** Adds an acquisition; returns null if the lock is lost or released. */
@@ -145,6 +185,28 @@ final class Hold {
         }
     }
 
+    /** Waits until no other thread changes the mode; throws what keeps it from being changed. */
+    void awaitTurn(Duration wait) throws InterruptedException {
+        LockException.Lost loss = loss();
+        if (loss != null) throw loss;
+        if (names.size() > 1 || options.hasPermits() || options.hasOwner())
+            throw new IllegalArgumentException("a lock of several names, with permits or of an owner keeps its mode");
+        if (isPlain) throw new LockException.Unsupported(Options.CANNOT_CONVERT);
+        Long limit = options.converted(true, wait).answerNanos(0);
+        if (limit == null) turn.acquire();
+        else if (!turn.tryAcquire(limit, TimeUnit.NANOSECONDS))
+            throw new LockException.NotAcquired(joined(), Map.of(), options.token());
+    }
+
+    void endTurn() {
+        turn.release();
+    }
+
+    /** Waits for the end of a release. */
+    void awaitEnd() {
+        over.join();
+    }
+
     /** Whether nothing is sent for the lock any more. */
     boolean isEnded() {
         return over.isDone();
@@ -163,6 +225,10 @@ final class Hold {
         synchronized (this) {
             return reason == null ? null : new LockException.Lost(joined(), reason, lostAt, lostAfter);
         }
+    }
+
+    static LockException released() {
+        return new LockException("the lock is released");
     }
 
     /** Returns the error of a lock that was not held when it was released. */
@@ -189,6 +255,17 @@ final class Hold {
             drop();
             closeStuck();
             over.complete(null);
+            interruptAsker();
+        }
+    }
+
+    /** Releases a lock that is of no use, because it was released or lost before it was granted in another mode. */
+    void discard() {
+        end();
+        try {
+            release();
+        } catch (IOException | LockException.Refused error) {
+            // Then it expires.
         }
     }
 
@@ -202,14 +279,17 @@ final class Hold {
                 giveBackIfPossible();
                 throw error;
             }
+            if (former != null) takeOver();
             renew("expired"); // what was lost before that, nobody has told; and the time counts from before a command
             isGranted = true;
             granted.complete(null);
             keep();
+            endRestoring();
             if (hasLeft) giveBackIfPossible(); // it was granted in the meantime
             if (hasLeft || reason() != null) closeStuck(); // else after the release, since its end might end the session
         } catch (Throwable error) { // whatever it is, a caller waits to be told
-            granted.completeExceptionally(error);
+            if (former == null) granted.completeExceptionally(error);
+            else giveUp(error);
             drop();
             closeStuck();
         } finally {
@@ -227,7 +307,7 @@ final class Hold {
                 answerBy = left == null ? null : System.nanoTime() + left;
                 connectIfNeeded();
                 reached = System.nanoTime();
-                if (isOver()) throw new IOException("nobody waits for the lock any more");
+                if (isUnwanted()) throw new IOException("nobody waits for the lock any more");
                 waitingId = id();
                 Object reply = ask();
                 if (reply == null) throw notAcquired();
@@ -237,7 +317,7 @@ final class Hold {
                 throw options.refusal(names, refused);
             } catch (IOException broken) {
                 drop();
-                if (isOver() || !asksAgain(breaks, began, reached)) {
+                if (isUnwanted() || !asksAgain(breaks, began, reached)) {
                     giveBackIfPossible();
                     throw broken;
                 }
@@ -285,16 +365,20 @@ final class Hold {
     private LockException.NotAcquired notAcquired() {
         answerBy = System.nanoTime() + options.patienceNanos();
         try {
-            if (isPlain) return new LockException.NotAcquired(names.get(0), Map.of("pttl", call(List.of("PTTL", names.get(0)))));
+            if (isPlain) return notAcquired(names.get(0), Map.of("pttl", call(List.of("PTTL", names.get(0)))));
             for (String name : names) {
                 Map<String, Object> info = LockException.fields(call(List.of("LOCK.INFO", name)));
                 if (info.isEmpty() || "free".equals(LockException.text(info.get("mode")))) continue;
-                return new LockException.NotAcquired(name, info);
+                return notAcquired(name, info);
             }
         } catch (IOException | LockException.Refused error) {
             // Then nothing more is known.
         }
-        return new LockException.NotAcquired(joined(), Map.of());
+        return notAcquired(joined(), Map.of());
+    }
+
+    private LockException.NotAcquired notAcquired(String name, Map<String, Object> info) {
+        return new LockException.NotAcquired(name, info, options.token());
     }
 
     private Object id() throws IOException {
@@ -309,8 +393,79 @@ final class Hold {
     private void grant(Object reply) {
         List<?> granted = listed(reply);
         for (int at = 0; at < names.size() && !isPlain; at++) fences.put(names.get(at), (Long) granted.get(at));
-        since = System.nanoTime();
-        hold(since);
+        long now = System.nanoTime();
+        since = former == null ? now : former.since;
+        hold(now);
+    }
+
+    /** Has the lock from now on. The keeper of the former hold has ended then, and released nothing. */
+    private void takeOver() throws IOException {
+        if (!former.cede(this)) throw new IOException("nobody waits for the lock any more");
+        if (former.hasMoved) { // perhaps after the grant, so that it has to be moved from there
+            isKnown = false;
+            hasMoved = true;
+        }
+        stuck.addAll(former.stuck);
+        if (former.connection != null) stuck.add(former.connection);
+        former = null;
+    }
+
+    /** Ends the keeper without a release; returns false if the lock is lost or released, or its mode is not to be another. */
+    private boolean cede(Hold asker) {
+        synchronized (this) {
+            if (isOver() || asker.hasLeft) return false;
+            isReplaced = true;
+            if (deadline != null) deadline.cancel(false);
+        }
+        asked.add("converted"); // wakes the keeper
+        if (!hasMoved) interruptCall(); // else the end of the connection might end the session
+        awaitKeeper();
+        return true;
+    }
+
+    /** Ends a request for another mode; for as long as its outcome is not known, a session may be bound to its connections. */
+    private void giveUp(Throwable error) {
+        former.restore(this);
+        try {
+            over.get(options.patienceNanos(), TimeUnit.NANOSECONDS);
+        } catch (TimeoutException | InterruptedException | ExecutionException late) {
+            // Then a loss is not known yet.
+        }
+        boolean isReleased = former.isReleased();
+        LockException.Lost loss = former.loss();
+        granted.completeExceptionally(isReleased ? released() : loss != null ? loss : error);
+        over.join();
+        if (former.isReleased()) former.awaitEnd(); // which would find less than it releases
+    }
+
+    /**
+     * Sees to it that the lock has its former mode again, whatever has become of a request for another one, and ends the
+     * turn then; returns false if it is too late.
+     */
+    private boolean restore(Hold asker) {
+        synchronized (this) {
+            if (isReplaced) return false;
+            if (asker.hasLeft) return true;
+            asker.hasLeft = true;
+            asker.end();
+            isRestoring = true;
+            hasRestored = true;
+            renewAt = System.nanoTime();
+        }
+        if (isOver()) endRestoring();
+        else asked.add("expired"); // wakes the keeper
+        return true;
+    }
+
+    /** Notes that the lock has its former mode, or has ended. */
+    private void endRestoring() {
+        synchronized (this) {
+            if (!isRestoring) return;
+            isRestoring = false;
+        }
+        Hold asker = next;
+        turn.release();
+        asker.over.complete(null);
     }
 
     /** Returns the fences of one lock or of several; that of one may be null. */
@@ -331,6 +486,12 @@ final class Hold {
             // Then the end of the connection ends the wait, and the lock expires.
         }
         interruptCall();
+    }
+
+    /** Ends the wait for another mode. */
+    private void interruptAsker() {
+        Hold asker = next;
+        if (asker != null && asker.former != null) asker.interruptCall();
     }
 
     /** Ends the call that waits for a reply. */
@@ -383,7 +544,7 @@ final class Hold {
         boolean isExtended = !isGranted || options.isExtended(now - since);
         answerInTime(validUntil);
         try {
-            if (resume() && isRenewed(isExtended) && bind()) {
+            if (resume() && settle() && isRenewed(isExtended) && bind()) {
                 if (isExtended) hold(now);
                 else plan(now);
                 closeStuck();
@@ -401,9 +562,56 @@ final class Hold {
     private boolean isRenewed(boolean isExtended) throws IOException {
         for (String name : names) {
             Object reply = call(isExtended ? options.renew(name, isPlain) : options.look(name, isPlain));
-            if (!fences.getOrDefault(name, 1L).equals(reply)) return false;
+            if (!fences.getOrDefault(name, 1L).equals(reply) && (reply == null || !mayBeConverted())) return false;
         }
         return true;
+    }
+
+    /** Whether another fence may be that of another mode. One that has come late is undone. */
+    private boolean mayBeConverted() {
+        if (!turn.tryAcquire()) return true;
+        synchronized (this) {
+            isRestoring = hasRestored;
+        }
+        if (!hasRestored) turn.release();
+        return hasRestored;
+    }
+
+    /**
+     * Asks for the lock in its former mode if it may have another; returns whether it is held. One that is shared and cannot
+     * be had alone again stays so.
+     */
+    private boolean settle() throws IOException {
+        synchronized (this) {
+            if (!isRestoring) return true;
+        }
+        String name = names.get(0);
+        Hold asker = next;
+        Object fence;
+        try {
+            if (asker.waitingId != null) unblock(asker.waitingId);
+            fence = call(options.converted(options.isShared(), null).again(names));
+            if (fence == null && !options.isShared()) {
+                fence = call(options.look(name, false));
+                if (fence != null) options = options.converted(true, null);
+            }
+        } catch (LockException.Refused refused) {
+            if (!Options.lacksCommand(refused) && !Options.lacks(refused, "syntax error")) throw refused;
+            fence = fences.get(name); // the mode cannot be changed, and so was not
+        }
+        if (fence == null) return false;
+        fences.put(name, (Long) fence);
+        endRestoring();
+        asker.interruptCall();
+        return true;
+    }
+
+    private void unblock(Object id) throws IOException {
+        try {
+            call(List.of("CLIENT", "UNBLOCK", id.toString()));
+        } catch (LockException.Refused refused) {
+            // The user may not do this; the end of the connection ends the wait.
+        }
     }
 
     /**
@@ -445,7 +653,7 @@ final class Hold {
         try {
             return inTime(() -> used.call(words), late -> {});
         } catch (IOException broken) {
-            if (isKnown && broken instanceof Calls.Stuck) { // its end might end the session
+            if ((isKnown || former != null) && broken instanceof Calls.Stuck) { // its end might end the session
                 stuck.add(used);
                 connection = null;
             }
@@ -477,6 +685,7 @@ final class Hold {
         Client.Connection broken = connection;
         connection = null;
         isKnown = false;
+        hasMoved = true;
         if (broken != null) broken.close();
     }
 
@@ -514,7 +723,9 @@ final class Hold {
         return reason == null && System.nanoTime() - validUntil < 0;
     }
 
+    /** Gives back what was granted; not another mode of a lock that was held before. */
     private void giveBackIfPossible() {
+        if (former != null) return;
         try {
             giveBack(System.nanoTime() + LEAVE_NANOS);
         } catch (IOException | LockException.Refused error) {
@@ -536,6 +747,7 @@ final class Hold {
     private synchronized void plan(long now) {
         renewAt = now + options.renewalNanos();
         if (!options.isExtended(renewAt - since)) renewAt = validUntil;
+        if (isRestoring) renewAt = now;
     }
 
     private synchronized void later(long nanos) {
@@ -569,6 +781,7 @@ final class Hold {
         told.forEach(lock -> CompletableFuture.runAsync(() -> lock.tell(why))); // callbacks may wait for each other
         CompletableFuture.runAsync(() -> {
             if (used != null) used.close();
+            interruptAsker();
         });
     }
 
@@ -597,8 +810,18 @@ final class Hold {
         return reason;
     }
 
+    private synchronized boolean isReleased() {
+        return released;
+    }
+
     private synchronized boolean isOver() {
-        return released || reason != null;
+        return released || reason != null || isReplaced;
+    }
+
+    /** Whether nobody waits for the lock any more, or for its other mode. */
+    private boolean isUnwanted() {
+        Hold held = former;
+        return isOver() || held != null && held.isOver();
     }
 
     private String joined() {

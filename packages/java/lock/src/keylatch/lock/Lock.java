@@ -1,6 +1,7 @@
 package keylatch.lock;
 
 import java.io.IOException;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -17,7 +18,7 @@ import java.util.concurrent.CompletableFuture;
  * }</pre>
  */
 public final class Lock implements AutoCloseable {
-    private final Hold hold;
+    private Hold hold; // another one in another mode
     private final CompletableFuture<String> lost = new CompletableFuture<>();
     private boolean released;
 
@@ -54,17 +55,17 @@ public final class Lock implements AutoCloseable {
      * Redis and Valkey, which have no fences.
      */
     public long fence() {
-        return hold.fence();
+        return hold().fence();
     }
 
     /** The fence of each name. */
     public Map<String, Long> fences() {
-        return hold.fences();
+        return hold().fences();
     }
 
     /** What the server knows the holder by. */
     public String token() {
-        return hold.token();
+        return hold().token();
     }
 
     /**
@@ -77,13 +78,63 @@ public final class Lock implements AutoCloseable {
 
     /** Whether the lock is neither released nor known to be lost, and its time has not passed without a renewal. */
     public boolean isHeld() {
-        return !isReleased() && hold.isHeld();
+        return !isReleased() && hold().isHeld();
     }
 
     /** Throws {@link LockException.Lost} once the lock is known to be lost, or its time has passed without a renewal. */
     public void check() {
-        LockException.Lost loss = hold.loss();
+        LockException.Lost loss = hold().loss();
         if (loss != null) throw loss;
+    }
+
+    /**
+     * Shares the lock that is held alone, which takes no wait: readers that are next in line get it, and nobody writes in
+     * between. The fence is another one from then on. If the thread is interrupted, or the server is not reached, the lock is
+     * held in its former mode; it stays shared if others share it already.
+     *
+     * @throws IllegalArgumentException if the lock is one of several names, with permits or of an owner
+     * @throws LockException if the lock is released or lost, or the server refuses
+     * @throws IOException if the server cannot be reached
+     */
+    public void downgrade() throws IOException, InterruptedException {
+        convert(true, Duration.ZERO);
+    }
+
+    /**
+     * Has the lock that is shared alone, with another fence, once nobody else shares it: before all who wait in line. It is
+     * shared until then, and renewed. A thread that is interrupted goes on to share it.
+     *
+     * @param wait for how long to wait; null for as long as it takes, zero for not at all
+     * @throws LockException.NotAcquired if others share the lock until the time to wait is over
+     * @throws LockException.Deadlock if one of them waits in the same way
+     * @throws IllegalArgumentException if the lock is one of several names, with permits or of an owner
+     * @throws LockException if the lock is released or lost, or the server refuses otherwise
+     * @throws IOException if the server cannot be reached
+     */
+    public void upgrade(Duration wait) throws IOException, InterruptedException {
+        convert(false, wait);
+    }
+
+    private void convert(boolean isShared, Duration wait) throws IOException, InterruptedException {
+        long began = System.nanoTime();
+        if (isReleased()) throw Hold.released();
+        hold().awaitTurn(wait);
+        Hold former = hold();
+        Hold next = former.convert(isShared, wait, began);
+        boolean isReplaced = replace(former, next);
+        former.endTurn();
+        if (isReplaced) return;
+        if (isReleased()) former.awaitEnd(); // which releases this one, too
+        next.discard();
+        throw isReleased() ? Hold.released() : former.loss();
+    }
+
+    /** Refers to another hold from now on; returns false if the lock is released or lost. */
+    private synchronized boolean replace(Hold former, Hold next) {
+        if (released || !former.remove(this)) return false;
+        hold = next;
+        next.add(this);
+        return true;
     }
 
     /**
@@ -93,12 +144,14 @@ public final class Lock implements AutoCloseable {
      * @return whether it was still held
      */
     public boolean release() throws IOException {
+        Hold held;
         synchronized (this) {
             if (released) return false;
             released = true;
+            held = hold;
         }
         try {
-            return hold.leave(this) ? hold.release() : hold.isHeld();
+            return held.leave(this) ? held.release() : held.isHeld();
         } finally {
             lost.cancel(false);
         }
@@ -108,7 +161,11 @@ public final class Lock implements AutoCloseable {
     @Override
     public void close() throws IOException {
         if (isReleased() || release()) return;
-        throw hold.lossAtRelease();
+        throw hold().lossAtRelease();
+    }
+
+    private synchronized Hold hold() {
+        return hold;
     }
 
     private synchronized boolean isReleased() {

@@ -46,9 +46,15 @@ public class LockException extends RuntimeException {
         private final Duration age;
         private final Duration ttl;
 
-        /** @param info what LOCK.INFO says */
-        NotAcquired(String name, Map<String, Object> info) {
-            this(name, info, info.get("holders") instanceof List<?> all && !all.isEmpty() ? fields(all.get(0)) : info);
+        /** @param info what LOCK.INFO says to the holder of a token, who is not meant */
+        NotAcquired(String name, Map<String, Object> info, String token) {
+            this(name, info, holder(info, token));
+        }
+
+        private static Map<String, Object> holder(Map<String, Object> info, String token) {
+            List<?> all = info.get("holders") instanceof List<?> listed ? listed : List.of();
+            return all.stream().map(LockException::fields).filter(each -> !text(each.get("token")).equals(token))
+                    .findFirst().orElse(info);
         }
 
         private NotAcquired(String name, Map<String, Object> info, Map<String, Object> holder) {
@@ -165,6 +171,10 @@ public class LockException extends RuntimeException {
     /** The server has no locks of this kind: it is no keylatch server, or an older one. */
     public static final class Unsupported extends LockException {
         private static final long serialVersionUID = 1L;
+
+        Unsupported(String message) {
+            super(message);
+        }
 
         Unsupported(String message, Refused cause) {
             super(message + ": " + cause.getMessage());

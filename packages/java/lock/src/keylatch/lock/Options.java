@@ -19,6 +19,8 @@ public final class Options {
     private static final String LOOK = HELD + "1 end return 0";
     private static final String RELEASE = HELD + "redis.call('DEL', KEYS[1]) end return 0";
 
+    static final String CANNOT_CONVERT = "the server cannot change the mode of a lock";
+
     private Duration ttl = Duration.ofSeconds(30);
     private Duration wait;
     private boolean shared;
@@ -30,6 +32,7 @@ public final class Options {
     private String meta;
     private String owner;
     private boolean hasOwner;
+    private boolean converts; // a lock that is held is to have another mode
 
     /** For how long the lock outlives its last renewal; 30 s by default. */
     public Options ttl(Duration ttl) {
@@ -114,6 +117,22 @@ public final class Options {
         if (of != null && permits == null) throw new IllegalArgumentException("a size needs permits");
         if (renewEvery != null && (renewEvery.compareTo(Duration.ZERO) <= 0 || renewEvery.compareTo(ttl) >= 0))
             throw new IllegalArgumentException("a lock has to be renewed before its TTL is over");
+        Options copy = copy();
+        copy.hasOwner = owner != null;
+        copy.owner = owner == null ? UUID.randomUUID().toString() : owner;
+        return copy;
+    }
+
+    /** Returns a copy for a lock that is held on these options and is to be shared, or to be had alone. */
+    Options converted(boolean isShared, Duration wait) {
+        Options copy = copy();
+        copy.shared = isShared;
+        copy.wait = shorter(wait);
+        copy.converts = true;
+        return copy;
+    }
+
+    private Options copy() {
         Options copy = new Options();
         copy.ttl = ttl;
         copy.renewEvery = renewEvery;
@@ -124,8 +143,9 @@ public final class Options {
         copy.permits = permits;
         copy.of = of;
         copy.meta = meta;
-        copy.hasOwner = owner != null;
-        copy.owner = owner == null ? UUID.randomUUID().toString() : owner;
+        copy.hasOwner = hasOwner;
+        copy.owner = owner;
+        copy.converts = converts;
         return copy;
     }
 
@@ -159,7 +179,7 @@ public final class Options {
 
     /** Whether a server without LOCK commands can grant this. */
     boolean isPlain(List<String> names) {
-        return names.size() == 1 && !shared && permits == null && !session;
+        return names.size() == 1 && !shared && permits == null && !session && !converts;
     }
 
     String mode() {
@@ -168,6 +188,10 @@ public final class Options {
 
     boolean isShared() {
         return shared;
+    }
+
+    boolean hasPermits() {
+        return permits != null;
     }
 
     boolean isSession() {
@@ -209,6 +233,7 @@ public final class Options {
         words.addAll(names);
         words.add(owner);
         if (shared) words.add("SHARED");
+        if (converts) words.add("CONVERT");
         if (permits != null) words.addAll(List.of("PERMITS", permits.toString()));
         if (size != null) words.addAll(List.of("OF", size.toString()));
         words.addAll(List.of("PX", String.valueOf(ttl.toMillis()), "NOTIFY"));
@@ -255,6 +280,7 @@ public final class Options {
         String told = error.getMessage();
         if (told.startsWith("DEADLOCK ")) return new LockException.Deadlock(told.substring("DEADLOCK ".length()));
         if (!lacks(error, "unknown command") && !lacks(error, "syntax error")) return error;
+        if (converts) return new LockException.Unsupported(CANNOT_CONVERT, error);
         if (names.size() > 1)
             return new LockException.Unsupported("the server cannot lock several names at once", error);
         if (permits != null) return new LockException.Unsupported("the server has no permits", error);

@@ -40,14 +40,14 @@ final class Owners {
         try {
             long left = options.leftNanos(System.nanoTime() - began);
             boolean isTurn = left > 0 ? share.turn.tryAcquire(left, TimeUnit.NANOSECONDS) : share.turn.tryAcquire();
-            if (!isTurn) throw new LockException.NotAcquired(names.get(0), Map.of());
+            if (!isTurn) throw new LockException.NotAcquired(names.get(0), Map.of(), options.token());
             try {
                 Hold former = share.hold;
                 if (former != null) {
                     Lock lock = former.join();
                     if (lock != null) return lock;
                     if (!former.awaitRelease(options.leftNanos(System.nanoTime() - began)))
-                        throw new LockException.NotAcquired(names.get(0), Map.of());
+                        throw new LockException.NotAcquired(names.get(0), Map.of(), options.token());
                 }
                 share.hold = Hold.acquire(client, options, names, began);
                 return Lock.first(share.hold);

@@ -83,6 +83,14 @@ final class Main {
         tests.put("the end of another reader's lock, which has the same fence, is no loss", this::anotherReader);
         tests.put("work is cancelled when the lock is lost", this::work);
         tests.put("a session whose connection is stuck is released before that is closed", this::stuckSession);
+        tests.put("a thread that is interrupted while it waits to have a lock alone shares it on", this::interruptedUpgrade);
+        tests.put("a thread that is interrupted as its lock is to be in another mode holds it", this::interruptedAsConverted);
+        tests.put("a downgrade whose reply never comes is undone unless others share the lock", this::unknownDowngrade);
+        tests.put("a request for another mode that comes late is undone", this::lateConversion);
+        tests.put("a release ends the wait to have a lock alone", this::releasedUpgrade);
+        tests.put("a release as the lock is to be in another mode finds it held", this::releasedAsConverted);
+        tests.put("who cannot have a lock alone is told who shares it", this::sharers);
+        tests.put("a session that was made again goes on in another mode", this::sessionAgain);
         tests.put("a lock of a server that is not there is an error", this::nobody);
         return tests;
     }
@@ -317,6 +325,170 @@ final class Main {
         ended.countDown();
         check(released, "it was held");
         until(() -> admin.info("report") == null);
+    }
+
+    private Lock share(Options options) throws Exception {
+        return Lock.acquire(server, options.shared().ttl(Duration.ofMinutes(10)), "report");
+    }
+
+    private boolean isMode(String mode) throws IOException {
+        return mode.equals(admin.info("report").get("mode"));
+    }
+
+    /** Starts a thread that waits to have a lock alone. */
+    private Thread upgrader(Lock lock, CompletableFuture<Lock> done) throws Exception {
+        Thread thread = new Thread(() -> {
+            try {
+                lock.upgrade(null);
+                done.complete(lock);
+            } catch (Exception error) {
+                done.completeExceptionally(error);
+            }
+        });
+        thread.start();
+        until(() -> waiters() == 1);
+        return thread;
+    }
+
+    private void interruptedUpgrade() throws Exception {
+        CompletableFuture<Lock> done = new CompletableFuture<>();
+        Lock lock = share(new Options());
+        Lock other = share(new Options());
+        Thread thread = upgrader(lock, done);
+        thread.interrupt();
+        thread.join();
+        check(done.isCompletedExceptionally(), "it was interrupted");
+        until(() -> waiters() == 0);
+        check(other.release(), "it was held");
+        Lock third = share(new Options().waitAtMost(Duration.ZERO));
+        lock.check();
+        check(lock.fence() == third.fence() && !lock.lost().isDone(), "it is shared");
+        check(third.release(), "it was held");
+        lock.upgrade(Duration.ZERO);
+        check(isMode("exclusive") && lock.release(), "it was held alone");
+    }
+
+    private void interruptedAsConverted() throws Exception {
+        for (int round = 0; round < 20; round++) {
+            CompletableFuture<Lock> done = new CompletableFuture<>();
+            Lock lock = share(new Options().session());
+            Lock other = share(new Options());
+            Thread thread = upgrader(lock, done);
+            check(other.release(), "it was held");
+            thread.interrupt();
+            thread.join();
+            until(() -> isMode(done.isCompletedExceptionally() ? "shared" : "exclusive"));
+            lock.downgrade();
+            lock.check();
+            check(lock.release(), "it was held");
+            check(admin.info("report") == null, "it is free");
+        }
+    }
+
+    private void unknownDowngrade() throws Exception {
+        for (boolean isShared : List.of(false, true)) {
+            Lock lock = Lock.acquire(server, new Options().ttl(Duration.ofMinutes(10)), "report");
+            long before = lock.fence();
+            CompletableFuture<Lock> reader = CompletableFuture.supplyAsync(() -> {
+                try {
+                    return isShared ? share(new Options()) : null;
+                } catch (Exception error) {
+                    throw new CompletionException(error);
+                }
+            });
+            until(() -> waiters() == (isShared ? 1 : 0));
+            admin.call("TEST.FAULT", "ADD", "LOCK.ACQUIRE", "DELAY", "600000", "COUNT", "1");
+            Thread thread = new Thread(() -> {
+                try {
+                    lock.downgrade();
+                } catch (IOException | InterruptedException interrupted) {
+                    // as it is to be
+                }
+            });
+            thread.start();
+            until(() -> isMode("shared"));
+            thread.interrupt();
+            thread.join();
+            Lock other = reader.join();
+            if (other == null) until(() -> isMode("exclusive"));
+            until(() -> lock.fence() > before);
+            check(other == null || lock.fence() == other.fence() && other.release(), "it is shared");
+            lock.check();
+            check(lock.release(), "it was held");
+        }
+    }
+
+    private void lateConversion() throws Exception {
+        Lock lock = share(new Options().renewEvery(Duration.ofMillis(20)));
+        Lock other = share(new Options());
+        try {
+            lock.upgrade(Duration.ZERO);
+            throw new AssertionError("it has the lock alone");
+        } catch (LockException.NotAcquired refused) {
+            check(other.release(), "it was held");
+        }
+        Object fence = admin.call("LOCK.ACQUIRE", "report", lock.token(), "CONVERT", "PX", "600000");
+        check(fence instanceof Long alone && alone > lock.fence(), fence);
+        until(() -> isMode("shared"));
+        until(() -> admin.info("report").get("fence").equals(lock.fence()));
+        lock.check();
+        check(lock.release(), "it was held");
+    }
+
+    private void releasedUpgrade() throws Exception {
+        CompletableFuture<Lock> done = new CompletableFuture<>();
+        Lock lock = share(new Options());
+        Lock other = share(new Options());
+        Thread thread = upgrader(lock, done);
+        check(lock.release(), "it was held");
+        thread.join();
+        try {
+            done.join();
+            throw new AssertionError("it has the lock alone");
+        } catch (CompletionException ended) {
+            check(ended.getCause().getMessage().equals("the lock is released"), ended);
+        }
+        check(waiters() == 0 && other.release() && admin.info("report") == null, "it is free");
+    }
+
+    private void releasedAsConverted() throws Exception {
+        for (int round = 0; round < 20; round++) {
+            CompletableFuture<Lock> done = new CompletableFuture<>();
+            Lock lock = share(new Options().session());
+            Lock other = share(new Options());
+            Thread thread = upgrader(lock, done);
+            check(other.release(), "it was held");
+            check(lock.release(), "it was held");
+            thread.join();
+            until(() -> admin.info("report") == null);
+        }
+    }
+
+    private void sharers() throws Exception {
+        Lock one = share(new Options().meta("one"));
+        Lock two = share(new Options().meta("two"));
+        for (Map.Entry<Lock, String> each : Map.of(one, "two", two, "one").entrySet()) {
+            try {
+                each.getKey().upgrade(Duration.ZERO);
+                throw new AssertionError("it has the lock alone");
+            } catch (LockException.NotAcquired refused) {
+                check(refused.meta().equals(each.getValue()), refused);
+            }
+        }
+        check(one.release() && two.release(), "they were held");
+    }
+
+    private void sessionAgain() throws Exception {
+        admin.call("CONFIG", "SET", "session-grace-ms", "60000");
+        Lock lock = Lock.acquire(server, new Options().session(), "report");
+        Object first = admin.info("report").get("client-id");
+        admin.call("CLIENT", "KILL", "ID", first);
+        until(() -> admin.info("report").get("client-id") instanceof Long now && !now.equals(first));
+        admin.call("CONFIG", "SET", "session-grace-ms", "0");
+        lock.downgrade();
+        lock.upgrade(null);
+        lock.check();
+        check(lock.release(), "it was held");
     }
 
     private static void await(CountDownLatch latch) {

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -59,7 +60,8 @@ final class Scenario {
         String verb = (String) step.keySet().iterator().next();
         Object argument = step.get(verb);
         switch (verb) {
-            case "acquire" -> acquire(argument, step);
+            case "acquire" -> acquire(step);
+            case "upgrade", "downgrade" -> convert((String) argument, step);
             case "ends" -> ends((String) argument, step.get("expect"));
             case "release" -> check(step.get("expect").equals(locks.get(argument).release()), "release");
             case "holds" -> holds(locks.get(argument));
@@ -78,33 +80,54 @@ final class Scenario {
         }
     }
 
-    private void acquire(Object names, Map<?, ?> step) throws Exception {
+    private void acquire(Map<?, ?> step) throws Exception {
         long before = inLine();
-        CompletableFuture<Outcome> done = begin(step);
-        CompletableFuture<Outcome> next = step.get("on_lost") instanceof Map<?, ?> then ? begin(then) : null;
-        Thread thread = new Thread(() -> {
-            Outcome outcome = outcome(options(step), list(names), step.get("as"));
+        CompletableFuture<Outcome> done = begin(step.get("as"));
+        CompletableFuture<Outcome> next = step.get("on_lost") instanceof Map<?, ?> then ? begin(then.get("as")) : null;
+        start(() -> {
+            Outcome outcome = acquired(step);
             if (next != null) {
                 Map<?, ?> then = (Map<?, ?>) step.get("on_lost");
-                outcome.lock.lost().thenRun(() -> next.complete(outcome(options(then), list(then.get("acquire")), then.get("as"))));
+                outcome.lock.lost().thenRun(() -> next.complete(acquired(then)));
             }
             done.complete(outcome);
         });
-        thread.setDaemon(true);
-        thread.start();
+        begun((String) step.get("as"), step, before);
+    }
+
+    private void convert(String name, Map<?, ?> step) throws Exception {
+        long before = inLine();
+        Lock lock = locks.get(name);
+        CompletableFuture<Outcome> done = begin(name);
+        start(() -> done.complete(outcome(name, () -> {
+            if (step.containsKey("downgrade")) lock.downgrade();
+            else lock.upgrade(step.get("wait_ms") instanceof Long wait ? Duration.ofMillis(wait) : null);
+            return lock;
+        })));
+        begun(name, step, before);
+    }
+
+    /** Looks at what has begun, before which so many clients were in line. */
+    private void begun(String name, Map<?, ?> step, long before) throws Exception {
         if ("begins".equals(step.get("expect"))) return;
         if ("waits".equals(step.get("expect"))) until(() -> inLine() > before);
-        else ends((String) step.get("as"), step.containsKey("expect") ? step.get("expect") : "held");
+        else ends(name, step.containsKey("expect") ? step.get("expect") : "held");
+    }
+
+    private static void start(Runnable work) {
+        Thread thread = new Thread(work);
+        thread.setDaemon(true);
+        thread.start();
     }
 
     private static String[] list(Object names) {
         return (names instanceof List<?> several ? several : List.of(names)).toArray(String[]::new);
     }
 
-    /** Notes that an acquisition is waited for. */
-    private CompletableFuture<Outcome> begin(Map<?, ?> step) {
+    /** Notes that a lock is waited for, or its other mode. */
+    private CompletableFuture<Outcome> begin(Object name) {
         CompletableFuture<Outcome> done = new CompletableFuture<>();
-        waiting.put((String) step.get("as"), done);
+        waiting.put((String) name, done);
         return done;
     }
 
@@ -129,9 +152,13 @@ final class Scenario {
         return options;
     }
 
-    private Outcome outcome(Options options, String[] names, Object as) {
+    private Outcome acquired(Map<?, ?> step) {
+        return outcome(step.get("as"), () -> Lock.acquire(server, options(step), list(step.get("acquire"))));
+    }
+
+    private Outcome outcome(Object as, Callable<Lock> call) {
         try {
-            return new Outcome(Lock.acquire(server, options, names), "held", "");
+            return new Outcome(call.call(), "held", "");
         } catch (LockException.NotAcquired error) {
             refused.put(as, error);
             return new Outcome(null, "not acquired", error.getMessage());
