@@ -56,6 +56,12 @@ export class Lock implements AsyncDisposable {
   /** Releases the lock, of several acquisitions of one owner with the last; tells whether it was still held. What is left
    *  of several locks, of which one is lost, too. */
   release(): Promise<boolean>;
+  /** Shares the lock from now on, with a new fence; others who wait to share it get it at once. */
+  downgrade(): Promise<void>;
+  /** Has the lock alone from now on, with a new fence, as soon as nobody else shares it: before all who are queued, and
+   *  shared until then. If that is not within `wait` milliseconds it throws NotAcquired; of two that wait so the second
+   *  throws Deadlock. Whatever it throws, save LockLost, the lock is held as before. */
+  upgrade(options?: Pick<Options, 'wait' | 'signal'>): Promise<void>;
   /** Releases the lock; throws LockLost if it was lost. */
   [Symbol.asyncDispose](): Promise<void>;
 }

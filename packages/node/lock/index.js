@@ -6,166 +6,26 @@
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { call, close, connect, inTime, send, subscribe } from './connection.js';
+import { Deadlock, LockLost, NotAcquired, Stuck, Unsupported, isReply, lacksCommand, refusal } from './errors.js';
+import { Queue } from './queue.js';
+import { LOOK, PARTS, RELEASE, RENEW, opening, pause } from './terms.js';
 
-const seconds = (ms) => `${(ms / 1000).toFixed(1)} s`;
+export { Deadlock, LockLost, NotAcquired, Unsupported };
 
-/** The lock was not obtained within `wait` milliseconds; the fields say who held it then, where the server has LOCK.INFO. */
-export class NotAcquired extends Error {
-  name = 'NotAcquired';
-
-  constructor(key, { holder, age, ttl } = {}) {
-    const known = holder && [holder.meta, holder.clientName, holder.addr].filter(Boolean).join(', ');
-    const held = known ? `; it is held by ${known} for ${seconds(age)}` : '';
-    super(`the lock ${key} was not obtained in time${held}${ttl > 0 ? `; its TTL is over in ${seconds(ttl)}` : ''}`);
-    Object.assign(this, { key, holder, age, ttl });
-  }
-}
-
-/** The wait would never end: the owner holds a lock that those before it wait for. `cycle` names locks and clients. */
-export class Deadlock extends Error {
-  name = 'Deadlock';
-
-  constructor(key, cycle) {
-    super(`waiting for the lock ${key} would never end: ${cycle}`);
-    this.cycle = cycle;
-  }
-}
-
-/** The lock went before it was released; `reason` says how, `at` when this process has noticed it, and `age` for how many
- *  milliseconds it was held until then. */
-export class LockLost extends Error {
-  name = 'LockLost';
-
-  constructor(key, reason, age) {
-    super(`the lock ${key} was lost after ${seconds(age)}: ${reason}`);
-    Object.assign(this, { reason, age, at: new Date() });
-  }
-}
-
-/** The server has no locks of this kind: it is no keylatch server, or an older one. */
-export class Unsupported extends Error {
-  name = 'Unsupported';
-}
-
-/** A reply has not come in time. */
-class Stuck extends Error {}
-
-const PARTS = 3; // of a TTL: it is renewed after one, and no reply is waited for longer than another
 const QUIT_MS = 1000; // for a server that does not answer
 const RELEASE_MS = 2000; // for the release of what is lost, or was perhaps never granted
 const RELEASES = 3; // how often a release is sent that is not answered
-const POLL_MS = 50; // at least, between two tries on a server without queue; up to twice that is added by chance
-
-// For servers without LOCK commands.
-const HELD = "if redis.call('GET', KEYS[1]) == ARGV[1] then return";
-const RENEW = `${HELD} redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`;
-const LOOK = `${HELD} 1 end return 0`;
-const RELEASE = `${HELD} redis.call('DEL', KEYS[1]) end return 0`;
-
-// ioredis has `call`; node-redis has `isOpen`, and is connected by hand.
-const isIoredis = (client) => typeof client.call === 'function';
-const call = (client, words) =>
-  isIoredis(client) ? client.call(...words.map(String)) : client.sendCommand(words.map(String));
-const close = (client) => isIoredis(client) ? client.disconnect() : client.isOpen && client.destroy();
-
-/** Waits until a time of `performance.now()`, and no longer: what comes after that is not looked at. */
-async function inTime(by, promise) {
-  if (by === Infinity) return promise;
-  const over = new AbortController();
-  const ms = Math.min(Math.max(0, by - performance.now()), 2 ** 31 - 1); // more is nothing to a timer
-  const late = sleep(ms, undefined, { signal: over.signal }).then(() => { throw new Stuck('no reply about a lock'); });
-  for (const each of [promise, late]) each.catch(() => {});
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    over.abort();
-  }
-}
-
-/** Connects once more for one lock alone, which may wait for as long as it has to. Tells also when the connection
- *  breaks; the client does not connect again by itself, since the first command after that has to be one of this module. */
-async function connect(client, by) {
-  const ofIoredis = { lazyConnect: true, maxRetriesPerRequest: null, commandTimeout: undefined, retryStrategy: null };
-  const own = isIoredis(client)
-    ? client.duplicate(ofIoredis)
-    : client.duplicate({ socket: { ...client.options?.socket, reconnectStrategy: false } });
-  own.on('error', () => {}); // a call that fails says so itself
-  const broken = new Promise((resolve) => ['error', 'end'].forEach((event) => own.once(event, resolve)));
-  try {
-    await inTime(by, own.connect());
-  } catch (error) {
-    close(own);
-    throw error;
-  }
-  return { own, broken };
-}
-
-/** Sends commands over a client, for a limited time; tells also whether its connection broke meanwhile. ioredis sends
- *  a command again then, of which only the reply was lost. */
-async function send(client, commands, by) {
-  let isBroken = false;
-  const broke = () => { isBroken = true; };
-  const events = ['close', 'reconnecting', 'end'];
-  events.forEach((event) => client.on(event, broke));
-  try {
-    const replies = await inTime(by, Promise.all(commands.map((words) => call(client, words))));
-    return { replies, isBroken };
-  } finally {
-    events.forEach((event) => client.off(event, broke));
-  }
-}
-
-/** Tells a listener what is published on channels. */
-function subscribe(own, channels, listener) {
-  if (!isIoredis(own)) return own.subscribe(channels, listener);
-  own.on('message', (channel, message) => listener(message, channel));
-  return own.subscribe(...channels);
-}
-
-/** Words a command, as far as it says which locks it is about, and how they are to be held. */
-function opening(keys, { token, shared, permits, of }) {
-  if (keys.length === 0) throw new TypeError('a lock needs a name');
-  if (keys.length > 1 && (shared || permits !== undefined)) throw new TypeError('several locks at once are exclusive');
-  if (shared && permits !== undefined) throw new TypeError('a lock is shared or has permits, not both');
-  if (of !== undefined && permits === undefined) throw new TypeError('a size needs permits');
-  if (keys.length > 1) return ['LOCK.ACQUIREMULTI', keys.length, ...keys, token];
-  const words = ['LOCK.ACQUIRE', keys[0], token, ...shared ? ['SHARED'] : []];
-  if (permits !== undefined) words.push('PERMITS', permits);
-  if (of !== undefined) words.push('OF', of);
-  return words;
-}
-
-/** Whether the server has answered with this error. */
-const isReply = (error) => /^[A-Z]+ /.test(error?.message);
-
-/** Whether a server refuses because it has no such command, or not for this user. */
-const lacksCommand = (error) => /unknown command|^NOPERM /i.test(error?.message);
-
-/** Tells what an error of the server says of locks. */
-function refusal(error, keys, { shared, permits, session }) {
-  const told = String(error?.message);
-  const [, cycle] = /^DEADLOCK (.*)/.exec(told) ?? [];
-  if (cycle) return new Deadlock(keys.join(', '), cycle);
-  if (!/unknown command|syntax error/i.test(told)) return error;
-  const options = { cause: error };
-  if (keys.length > 1) return new Unsupported(`the server cannot lock several names at once: ${told}`, options);
-  if (permits !== undefined) return new Unsupported(`the server has no permits: ${told}`, options);
-  if (shared) return new Unsupported(`the server has no shared locks: ${told}`, options);
-  return session && /unknown command/i.test(told)
-    ? new Unsupported(`the server has no sessions: ${told}`, options)
-    : error;
-}
-
-/** Fields of a map, which is an array in RESP2. */
-function fields(reply) {
-  if (reply instanceof Map) return Object.fromEntries(reply);
-  if (!Array.isArray(reply)) return reply;
-  return Object.fromEntries(reply.flatMap((word, at) => at % 2 ? [] : [[word, reply[at + 1]]]));
-}
 
 const OPTIONS = [
   'ttl', 'wait', 'renewEvery', 'renewFor', 'session', 'meta', 'owner', 'signal', 'onLost', 'shared', 'permits', 'of',
 ];
+
+function checkNames(options, known) {
+  for (const name of Object.keys(options)) {
+    if (!known.includes(name)) throw new TypeError(`unknown option '${name}'`);
+  }
+}
 
 /** The acquisitions of one lock by one owner, who has it once: one after the other, until one has it. */
 class Share {
@@ -256,9 +116,7 @@ export class Lock {
   /** Queues for the lock; see index.d.ts. */
   static async acquire(client, key, options = {}) {
     const { owner, signal, onLost } = options;
-    for (const name of Object.keys(options)) {
-      if (!OPTIONS.includes(name)) throw new TypeError(`unknown option '${name}'`);
-    }
+    checkNames(options, OPTIONS);
     signal?.throwIfAborted();
     if ((owner ?? null) !== null) return Share.of(client, key, options).acquire(client, key, options);
     return (await Hold.begin(client, key, options)).join(onLost);
@@ -304,6 +162,22 @@ export class Lock {
     return await this.#released && first;
   }
 
+  /** Shares the lock from now on. */
+  async downgrade() {
+    await this.#convert(true, { wait: 0 });
+  }
+
+  /** Has the lock alone from now on; see index.d.ts. */
+  async upgrade(options = {}) {
+    checkNames(options, ['wait', 'signal']);
+    await this.#convert(false, options);
+  }
+
+  async #convert(shared, options) {
+    if (this.#released) throw isReleased(this.key);
+    await this.#hold.convert(shared, options);
+  }
+
   async [Symbol.asyncDispose]() {
     const released = this.#released;
     if (!await this.release() && !released) throw this.signal.reason ?? this.#hold.loss('expired');
@@ -315,20 +189,26 @@ export class Lock {
   }
 }
 
+const isReleased = (keys) => new Error(`the lock ${[keys].flat().join(', ')} is released`);
+
 /** What the server holds for one acquisition, or for those of one owner that share it. */
 class Hold {
   #client;
   #keys;
-  #words; // asks for the lock
   #shared;
+  #permits;
   #session;
   #isAlone; // no other lock has the token
   #own; // the connection that waited, which the session is bound to and which is told of the loss; until it is broken
   #broken; // when it breaks
   #isAway = false; // its session is not resumed yet
+  #moves = 0; // how often it was moved to another connection
   #isReconnecting = false;
   #isAskedAgain = false; // to reconnect, while it does
-  #canBePlain; // as a server without LOCK commands can grant it
+  #former = []; // connections that are closed when the lock has moved to the next one
+  #conversion; // ends the request for another mode that is under way
+  #unknown; // a request for another mode that may have been granted: its mode, and what is called once that is settled
+  #wasConverted = false; // or may have been: another fence is no loss
   #loss; // the error
   #isStuck = false; // the client has not answered yet what was asked in time
   #ttl;
@@ -344,33 +224,26 @@ class Hold {
 
   /** Queues for the lock. */
   static async begin(client, key, options) {
-    const { ttl = 30_000, wait = Infinity, session = false, meta, signal, shared = false, permits, of } = options;
+    const { wait = Infinity, session = false, meta, signal, shared = false, permits, of } = options;
     const hold = new Hold(client, key, options);
-    const words = (size) => {
-      const first = opening(hold.#keys, { token: hold.token, shared, permits, of: size });
-      return [...first, 'PX', ttl, 'NOTIFY', ...session ? ['SESSION'] : []];
-    };
-    const asked = [...words(of), ...meta === undefined ? [] : ['META', meta]];
-    const isRenewed = hold.#renewEvery > 0 && hold.#renewEvery < ttl;
+    const asked = [...hold.#request({ of }), ...meta === undefined ? [] : ['META', meta]];
+    const isRenewed = hold.#renewEvery > 0 && hold.#renewEvery < hold.#ttl;
     if (!isRenewed) throw new TypeError('a lock has to be renewed before its TTL is over');
-    hold.#words = () => words(undefined); // the size of a semaphore may be another by then
-    await hold.#connect(Infinity);
+    const canBePlain = hold.#keys.length === 1 && !shared && permits === undefined && !session;
+    const queue = hold.#queue({ canBePlain });
+    await queue.connect(Infinity);
     try {
-      const granted = await hold.#wait(asked, wait, signal);
+      const granted = await queue.wait(asked, wait, signal).finally(() => { hold.#isPlain = queue.isPlain; });
       if (granted === null) signal?.throwIfAborted();
-      if (granted === null) throw await hold.#notAcquired();
-      if (!hold.#isPlain) [granted].flat().forEach((fence, at) => hold.fences.set(hold.#keys[at], Number(fence)));
-      if (!hold.#isPlain) hold.fence = Math.max(...hold.fences.values());
+      if (granted === null) throw await queue.notAcquired();
+      hold.#grant(granted);
       hold.#held(performance.now());
-      await hold.#listen(hold.#by()).catch((error) => {
-        if (isReply(error)) throw error;
-        return hold.#reconnect(); // the connection is stuck, or broke behind the grant
-      });
-      await hold.#renew();
+      await hold.#use(queue);
       hold.#since ??= performance.now();
       return hold;
     } catch (error) {
-      close(hold.#own);
+      queue.close();
+      if (hold.#own) close(hold.#own);
       hold.#stop();
       const refused = refusal(error, hold.#keys, { shared, permits, session });
       if (refused !== error) throw refused;
@@ -388,8 +261,8 @@ class Hold {
     this.#renewEvery = renewEvery ?? ttl / PARTS;
     this.#renewFor = renewFor;
     this.#shared = shared;
+    this.#permits = permits;
     this.#session = Boolean(session);
-    this.#canBePlain = this.#keys.length === 1 && !shared && permits === undefined && !session;
     this.key = key;
     this.token = owner ?? randomUUID();
     this.#isAlone = owner === undefined || owner === null;
@@ -398,6 +271,34 @@ class Hold {
     this.lost = null;
     this.isEnded = false;
     this.over = new Promise((resolve) => { this.#end = resolve; }); // when nothing is sent for it any more
+  }
+
+  /** Words the request for the lock. The size of a semaphore may be another when it is asked for again. */
+  #request({ shared = this.#shared, of, converts = false } = {}) {
+    const first = opening(this.#keys, { token: this.token, shared, permits: this.#permits, of });
+    return [...first, ...converts ? ['CONVERT'] : [], 'PX', this.#ttl, 'NOTIFY', ...this.#session ? ['SESSION'] : []];
+  }
+
+  #queue({ canBePlain = false } = {}) {
+    return new Queue(this.#client, this.#keys, { token: this.token, ttl: this.#ttl, canBePlain });
+  }
+
+  /** Notes the fences. */
+  #grant(granted) {
+    if (this.#isPlain) return;
+    this.fences = new Map([granted].flat().map((fence, at) => [this.#keys[at], Number(fence)]));
+    this.fence = Math.max(...this.fences.values());
+  }
+
+  /** Goes on with the connection that the lock was granted to. */
+  async #use({ own, broken }) {
+    this.#own = own;
+    this.#broken = broken;
+    await this.#listen(this.#by()).catch((error) => {
+      if (isReply(error) && this.#since === undefined) throw error;
+      return this.#reconnect(); // the connection is stuck, or broke behind the grant
+    });
+    await this.#renew();
   }
 
   /** Adds an acquisition; none if the lock is lost or released. */
@@ -434,6 +335,7 @@ class Hold {
 
   async release() {
     this.#released ??= this.lost ? this.#abandon() : this.#giveBack();
+    this.#endConversion();
     try {
       return await this.#released;
     } finally {
@@ -465,7 +367,7 @@ class Hold {
         if (isReply(error) || attempt === RELEASES || performance.now() >= limit) throw error;
         isUnanswered ||= wasSent && wasHeld;
         this.#isStuck ||= error instanceof Stuck;
-        if (attempt > 1) await sleep(this.#pause());
+        if (attempt > 1) await sleep(pause(this.#ttl));
       } finally {
         if (another) close(another);
       }
@@ -479,99 +381,104 @@ class Hold {
     return false;
   }
 
+  /** Holds the lock in another mode: asks for it with the same token over another connection, and then goes on with that.
+   *  Meanwhile the lock is renewed as it is. */
+  async convert(shared, { wait = Infinity, signal }) {
+    this.#checkHeld();
+    if (this.#keys.length > 1 || this.#permits !== undefined || !this.#isAlone) {
+      throw new TypeError('a lock of several names, with permits or of an owner keeps its mode');
+    }
+    if (this.#isPlain) throw new Unsupported('the server cannot change the mode of a lock');
+    if (this.#conversion || this.#unknown) throw new Error(`the lock ${this.#keys[0]} changes its mode already`);
+    signal?.throwIfAborted();
+    this.#conversion = new AbortController();
+    this.#wasConverted = true;
+    const ended = signal ? AbortSignal.any([this.#conversion.signal, signal]) : this.#conversion.signal;
+    const queue = this.#queue();
+    try {
+      await this.#convert(queue, shared, wait, ended);
+    } finally {
+      this.#conversion = undefined;
+    }
+  }
+
+  async #convert(queue, shared, wait, signal) {
+    const moves = this.#moves;
+    const asked = queue.wait(this.#request({ shared, converts: true }), wait, signal);
+    const [granted, error] = await asked.then((fence) => [fence], (failure) => [null, failure]);
+    if (granted !== null && !this.#isOver) {
+      this.#shared = shared;
+      this.#grant(granted);
+      await this.#moveTo(queue, moves);
+      return this.#checkHeld();
+    }
+    try {
+      if (!this.#isOver) await this.#keep(queue, shared, !signal.aborted && (!error || isReply(error)));
+      await this.#released?.catch(() => {}); // else the end of a session would come before the release
+      this.#checkHeld();
+      signal.throwIfAborted();
+      throw error ? refusal(error, this.#keys, { converts: true }) : await queue.notAcquired();
+    } finally {
+      queue.close();
+    }
+  }
+
+  #checkHeld() {
+    this.#expire();
+    if (this.#loss) throw this.#loss;
+    if (this.#released) throw isReleased(this.#keys);
+  }
+
+  /** Goes on with the connection over which another mode was granted. */
+  async #moveTo(queue, moves) {
+    if (this.#isReconnecting || this.#moves > moves) { // the session may have moved away from it
+      this.#former.push(queue.own);
+      return this.#reconnect();
+    }
+    const former = this.#own;
+    await this.#use(queue).finally(() => close(former));
+  }
+
+  /** Sees to it that the lock is held in its former mode after a request for another one has failed. */
+  async #keep(queue, shared, isAnswered) {
+    const by = performance.now() + RELEASE_MS;
+    const asked = isAnswered ? call(queue.own, ['LOCK.FENCE', ...this.#keys, this.token]) : Promise.reject(new Stuck());
+    const fence = await inTime(by, asked).catch(() => undefined);
+    if (fence === null) return this.#lose(this.#isAway ? 'disconnected' : 'expired');
+    if (Number(fence) === this.fence) return;
+    const settled = new Promise((then) => { this.#unknown = { shared, then }; });
+    this.#reconnect();
+    await inTime(by, settled).catch(() => {}); // it goes on
+  }
+
+  /** Asks for the lock's mode again, since another one may have been granted, which also moves it to the new connection;
+   *  tells whether it is held. If the server refuses that, the next renewal tells. */
+  async #settle() {
+    const unknown = this.#unknown;
+    const ask = (words) => call(this.#own, words).catch((error) => {
+      if (!isReply(error)) throw error;
+    });
+    const granted = await ask(this.#request({ converts: true }));
+    const isShared = granted === null && unknown.shared && !this.#shared; // if it is held; by others, too
+    const fence = isShared ? await ask(['LOCK.FENCE', ...this.#keys, this.token]) : granted;
+    if (fence === null || unknown !== this.#unknown) return fence !== null; // lost, or this reply is late
+    if (fence !== undefined) this.#grant(fence);
+    this.#shared ||= isShared;
+    unknown.then();
+    this.#unknown = undefined;
+    return granted ? true : undefined;
+  }
+
+  /** Ends a request for another mode, when the lock is lost or released. */
+  #endConversion() {
+    this.#conversion?.abort();
+    this.#unknown?.then();
+  }
+
   async #connect(by) {
     const { own, broken } = await connect(this.#client, by);
     this.#own = own;
     this.#broken = broken;
-  }
-
-  /** Queues, until the signal is aborted. If the connection breaks it asks again, which takes up a session's place.
-   *  The same token again is safe: its lock is granted again. */
-  async #wait(words, wait, signal) {
-    const began = performance.now();
-    const waited = () => performance.now() - began;
-    for (let breaks = 1, reached = began; ; breaks += 1) {
-      try {
-        const by = performance.now() + Math.max(0, wait - waited()) + this.#ttl / PARTS;
-        if (breaks > 1) await this.#connect(by);
-        reached = performance.now();
-        const left = wait - waited();
-        const block = left === Infinity ? ['BLOCK', 0] : left >= 1 ? ['BLOCK', Math.floor(left)] : [];
-        const granted = await inTime(by, this.#ask([...words, ...block], signal)).catch((error) => {
-          this.#isPlain = this.#canBePlain && /unknown command/i.test(error?.message);
-          if (!this.#isPlain) throw error;
-        });
-        return this.#isPlain ? await this.#poll(() => wait - waited(), signal) : granted;
-      } catch (error) {
-        if (isReply(error) || signal?.aborted) throw error; // an error of the server is final
-        close(this.#own);
-        // The first time, its reply may be all that was lost.
-        const isOver = waited() >= wait || performance.now() - reached >= this.#ttl;
-        if (breaks > 1 && isOver) throw error;
-        if (breaks > 1) await sleep(this.#pause());
-        signal?.throwIfAborted();
-      }
-    }
-  }
-
-  /** Sets the key as soon as it is free, on a server without LOCK commands. */
-  async #poll(left, signal) {
-    const [key] = this.#keys;
-    const ask = (words) => inTime(performance.now() + this.#ttl / PARTS, call(this.#own, words));
-    for (;;) {
-      const isSet = await ask(['SET', key, this.token, 'NX', 'PX', this.#ttl]) !== null;
-      // A request whose reply was lost may have set it.
-      if (isSet || await ask(['EVAL', RENEW, 1, key, this.token, this.#ttl])) return true;
-      if (left() <= 0) return null;
-      const pause = POLL_MS + Math.random() * 2 * POLL_MS;
-      await sleep(Math.min(pause, left()), undefined, { signal }).catch(() => signal.throwIfAborted());
-    }
-  }
-
-  /** Who holds the lock, where the server has LOCK.INFO. */
-  async #notAcquired() {
-    const by = performance.now() + this.#ttl / PARTS;
-    const ask = (...words) => inTime(by, call(this.#own, words)).catch(() => null);
-    try {
-      if (this.#isPlain) {
-        const ttl = await ask('PTTL', this.#keys[0]);
-        return new NotAcquired(this.#keys[0], { ttl: ttl > 0 ? ttl : undefined });
-      }
-      for (const key of this.#keys) {
-        const info = fields(await ask('LOCK.INFO', key));
-        if (!info || info.mode === 'free') continue;
-        const of = fields(info.holders?.[0]) ?? info;
-        const holder = { clientName: of['client-name'] ?? '', addr: of.addr ?? '', meta: of.meta ?? '' };
-        const ttl = info.pttl > 0 ? info.pttl : undefined;
-        return new NotAcquired(key, { holder, age: info['age-ms'] ?? undefined, ttl });
-      }
-      return new NotAcquired(this.#keys.join(', '));
-    } finally {
-      close(this.#own);
-    }
-  }
-
-  /** Sends the request, and leaves the queue when the signal is aborted. */
-  async #ask(words, signal) {
-    const id = call(this.#own, ['CLIENT', 'ID']).catch(() => {});
-    const granted = call(this.#own, words);
-    if (!signal) return granted;
-    granted.catch(() => {});
-    let leave;
-    const left = new Promise((_, reject) => {
-      leave = async () => {
-        // After this reply the queue is left, or the lock was granted before; acquire() releases it.
-        await call(this.#client, ['CLIENT', 'UNBLOCK', await id]).catch(() => {});
-        reject(signal.reason);
-      };
-    });
-    signal.addEventListener('abort', leave, { once: true });
-    if (signal.aborted) leave(); // while it was connected
-    try {
-      return await Promise.race([granted, left]);
-    } finally {
-      signal.removeEventListener('abort', leave);
-    }
   }
 
   /** Listens for the loss. What was lost before that, the renewal finds. */
@@ -596,11 +503,11 @@ class Hold {
       this.#isAskedAgain = true;
       return;
     }
-    const former = [this.#own];
+    const former = [this.#own, ...this.#former.splice(0)];
     this.#isReconnecting = true;
     this.#isAskedAgain = false;
-    for (let pause = 0; !this.#isOver; pause = this.#pause()) {
-      if (pause) await sleep(pause);
+    for (let rest = 0; !this.#isOver; rest = pause(this.#ttl)) {
+      if (rest) await sleep(rest);
       this.#isAway = this.#session;
       if (await this.#move(this.#by())) break;
       if (this.#session && !this.#isAway) former.push(this.#own); // what came after it had moved there is stuck
@@ -609,7 +516,7 @@ class Hold {
     this.#isReconnecting = false;
     await this.#released?.catch(() => {}); // else the end of the session would come before the release
     former.forEach(close);
-    if (this.#isOver) close(this.#own);
+    if (this.#isOver) [this.#own, ...this.#former.splice(0)].forEach(close);
     else if (this.#isAskedAgain) await this.#reconnect(); // the new connection broke, or the client was found stuck late
     else if (!this.#isStuck) await this.#renew();
   }
@@ -619,8 +526,9 @@ class Hold {
     try {
       await this.#connect(by);
       if (this.#isOver) return true;
+      this.#moves += 1;
       if (!await inTime(by, this.#resume())) {
-        this.#lose('disconnected');
+        this.#lose(this.#session ? 'disconnected' : 'expired');
         return true;
       }
       this.#isAway = false;
@@ -636,6 +544,8 @@ class Hold {
    *  be held: a session may not, unless all has moved. */
   async #resume() {
     if (this.#isPlain) return true;
+    const isHeld = this.#unknown && await this.#settle();
+    if (isHeld !== undefined) return isHeld;
     if (!this.#isAlone) return !this.#session || this.#resumeOwned();
     try {
       const resumed = await call(this.#own, ['LOCK.RESUME', this.token]);
@@ -651,7 +561,7 @@ class Hold {
     const renew = (key) => call(this.#own, this.#renewal(key));
     const ours = (fence, at) => Number(fence) === this.fences.get(this.#keys[at]);
     if (!(await Promise.all(this.#keys.map(renew))).every(ours)) return false;
-    const fences = [await call(this.#own, this.#words())].flat();
+    const fences = [await call(this.#own, this.#request())].flat();
     if (fences.length === this.#keys.length && fences.every(ours)) return true;
     // It went in between, and this is another.
     const others = this.#keys.filter((_, at) => fences[at] && !ours(fences[at], at));
@@ -661,10 +571,6 @@ class Hold {
 
   get #isOver() {
     return Boolean(this.#released || this.lost);
-  }
-
-  #pause() {
-    return Math.min(100, this.#ttl / 10);
   }
 
   /** When the connection counts as stuck over which something is sent now. */
@@ -679,13 +585,14 @@ class Hold {
       if (!this.#isStuck) return await this.#renewOver(this.#client, this.#by(), reason);
     } catch (error) {
       if (this.#isOver) return;
-      if (!(error instanceof Stuck)) return this.#later(this.#pause(), () => this.#renew(reason));
+      if (!(error instanceof Stuck)) return this.#later(pause(this.#ttl), () => this.#renew(reason));
     }
     await this.#reconnect();
   }
 
   async #renewOver(client, by, reason) {
     const since = performance.now();
+    const known = this.fences;
     const isExtended = this.#isExtended;
     const asked = Promise.all(this.#keys.map((key) => call(client, this.#renewal(key))));
     const fences = await inTime(by, asked).catch((error) => {
@@ -696,9 +603,14 @@ class Hold {
       }
       throw error;
     });
-    const expected = (key) => this.#isPlain ? 1 : this.fences.get(key);
-    if (!this.#keys.every((key, at) => Number(fences[at]) === expected(key))) this.#lose(reason);
-    else if (isExtended) this.#held(since);
+    // A lock that was granted in another mode meanwhile has another fence.
+    const expected = (key) => this.#isPlain ? [1] : [known.get(key), this.fences.get(key)];
+    const isKnown = this.#keys.every((key, at) => expected(key).includes(Number(fences[at])));
+    if (!isKnown && !(this.#wasConverted && fences[0])) return this.#lose(reason);
+    if (isExtended) this.#held(since);
+    if (isKnown || this.#conversion || this.#unknown) return;
+    this.#unknown = { shared: this.#shared, then: () => {} };
+    this.#reconnect();
   }
 
   /** Whether the time is not over for which the lock is renewed. */
@@ -718,9 +630,9 @@ class Hold {
     if (this.#isOver) return;
     this.#stop();
     this.#validUntil = since + this.#ttl;
-    const pause = this.#renewEvery - (performance.now() - since);
-    const isLast = performance.now() + pause - (this.#since ?? performance.now()) >= this.#renewFor;
-    if (!isLast) this.#later(pause, () => this.#renew());
+    const rest = this.#renewEvery - (performance.now() - since);
+    const isLast = performance.now() + rest - (this.#since ?? performance.now()) >= this.#renewFor;
+    if (!isLast) this.#later(rest, () => this.#renew());
     this.#later(this.#validUntil - performance.now(), () => this.#lose('expired'));
   }
 
@@ -748,6 +660,7 @@ class Hold {
     this.#loss = this.loss(reason);
     this.#stop();
     this.#quit();
+    this.#endConversion();
     for (const [lock, onLost] of this.#locks) this.#tell(lock, onLost);
   }
 

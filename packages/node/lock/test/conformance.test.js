@@ -30,19 +30,37 @@ class Run {
   async acquire(names, step) {
     const before = await this.inLine();
     this.begin(names, step);
+    await this.begun(before, step);
+  }
+
+  /** Waits for what a step that has begun is to do. */
+  async begun(before, step) {
     if (step.expect === 'begins') return;
     if (step.expect === 'waits') await until(async () => await this.inLine() > before);
     else await this.ends(step.as, { expect: step.expect ?? 'held' });
   }
 
   begin(names, step) {
-    this.waiting.set(step.as, acquire(this.client, names, this.options(step)).then((lock) => {
-      this.locks.set(step.as, lock);
-      return { held: '' };
-    }, (error) => {
-      this.errors.set(step.as, error);
+    const acquired = acquire(this.client, names, this.options(step));
+    this.await(step.as, acquired.then((lock) => this.locks.set(step.as, lock)));
+  }
+
+  await(name, done) {
+    this.waiting.set(name, done.then(() => ({ held: '' }), (error) => {
+      this.errors.set(name, error);
       return outcome(error);
     }));
+  }
+
+  async upgrade(name, { wait_ms: wait, expect }) {
+    const before = await this.inLine();
+    this.await(name, this.locks.get(name).upgrade({ wait }));
+    await this.begun(before, { as: name, expect });
+  }
+
+  async downgrade(name, { expect }) {
+    this.await(name, this.locks.get(name).downgrade());
+    await this.ends(name, { expect });
   }
 
   options({ object = Symbol(), ttl_ms: ttl = 60_000, wait_ms: wait = Infinity, on_lost: then, ...step }) {
