@@ -122,7 +122,7 @@ func (r *run) step(s step) {
 		"acquire": r.acquire, "ends": r.ends, "release": r.release, "holds": r.holds, "lost": r.lost,
 		"fence": r.fence, "command": r.command, "info": r.info, "cut": r.cut, "resumes": r.resumes,
 		"refused": r.isRefused, "key": r.key, "failover": r.failover, "stall": r.stall,
-		"without": r.without,
+		"without": r.without, "upgrade": r.upgrade, "downgrade": r.downgrade,
 	}
 	for verb, call := range verbs {
 		if argument, is := s[verb]; is {
@@ -152,6 +152,20 @@ func (r *run) acquire(names any, s step) {
 		held, err = lock.Acquire(context.Background(), r.client, again, words(then["acquire"])...)
 		next <- outcome{held, err}
 	}()
+	r.begun(s["as"], s, before)
+}
+
+// begin notes that an acquisition is waited for.
+func (r *run) begin(s step) chan outcome { return r.await(s["as"]) }
+
+func (r *run) await(name any) chan outcome {
+	done := make(chan outcome, 1)
+	r.waiting[name.(string)] = done
+	return done
+}
+
+// begun waits for what a step that has begun is to do.
+func (r *run) begun(name any, s step, before int) {
 	if s["expect"] == "waits" {
 		until(r.T, "in line", func() bool { return r.inLine() > before })
 		return
@@ -162,14 +176,19 @@ func (r *run) acquire(names any, s step) {
 	if _, is := s["expect"]; !is {
 		s["expect"] = "held"
 	}
-	r.ends(s["as"], s)
+	r.ends(name, s)
 }
 
-// begin notes that an acquisition is waited for.
-func (r *run) begin(s step) chan outcome {
-	done := make(chan outcome, 1)
-	r.waiting[s["as"].(string)] = done
-	return done
+func (r *run) upgrade(name any, s step) {
+	before, held, done, options := r.inLine(), r.locks[name.(string)], r.await(name), r.options(s)
+	go func() { done <- outcome{held, held.Upgrade(context.Background(), options.Wait)} }()
+	r.begun(name, s, before)
+}
+
+func (r *run) downgrade(name any, s step) {
+	held := r.locks[name.(string)]
+	r.await(name) <- outcome{held, held.Downgrade(context.Background())}
+	r.ends(name, s)
 }
 
 // options are those of a step, or of the one that has made the object which it names. A lock knows no goroutine.

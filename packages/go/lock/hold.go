@@ -25,8 +25,8 @@ type hold struct {
 	client   Client
 	options  Options
 	names    []string
-	fence    int64
-	fences   map[string]int64
+	fence    int64            // changed by keep, with mutex, as is options.Shared
+	fences   map[string]int64 // likewise
 	since    time.Time
 	working  context.Context // until the lock is released or lost
 	stop     func()
@@ -37,6 +37,9 @@ type hold struct {
 	isKnown  bool   // the server has bound the lock to conn
 	stuck    []Conn // former ones, which are not closed before another one has the lock
 	listener io.Closer
+	hasMoved bool          // to another connection, by keep
+	turn     chan struct{} // has an element while the mode may change
+	granted  chan *hold    // a request for another mode, to keep
 	asked    chan string   // why somebody with the same fence has lost a lock
 	kept     chan struct{} // closed when nothing renews the lock any more
 	over     chan struct{} // closed when nothing is sent for the lock any more
@@ -45,6 +48,8 @@ type hold struct {
 	locks               map[*Lock]bool // those that are not released
 	lost                *LostError
 	released            bool
+	wasConverted        bool     // or may have been, so that another fence is no loss
+	unknown             *request // is settled by keep
 	validUntil, renewAt time.Time
 	deadline            *time.Timer
 }
@@ -55,6 +60,7 @@ func newHold(
 ) (*hold, error) {
 	h := &hold{client: client, options: options, names: names, isAlone: isAlone, locks: map[*Lock]bool{}}
 	h.asked, h.kept, h.over = make(chan string, 1), make(chan struct{}), make(chan struct{})
+	h.turn, h.granted = make(chan struct{}, 1), make(chan *hold)
 	reply, err := h.queue(ctx, began)
 	if err != nil {
 		return nil, err
@@ -265,8 +271,12 @@ func (h *hold) notAcquired(ctx context.Context) error {
 		}
 		told.Name, told.Age, told.TTL = name, milliseconds(info["age-ms"]), milliseconds(info["pttl"])
 		holder := info
-		if holders, _ := info["holders"].([]any); len(holders) > 0 {
-			holder = fields(holders[0])
+		holders, _ := info["holders"].([]any)
+		for at := range holders {
+			holder = fields(holders[at])
+			if text(holder["token"]) != h.options.Owner { // which may share the lock itself
+				break
+			}
 		}
 		told.Client, told.Addr, told.Meta = text(holder["client-name"]), text(holder["addr"]), text(holder["meta"])
 		return told
@@ -301,20 +311,23 @@ func sleep(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// leaveLine leaves the line, and gives back a lock that was granted meanwhile.
+// leaveLine leaves the line, and gives back a lock that was granted meanwhile. What was granted in another mode is not
+// given back: the connection is kept until the lock has moved to another one.
 func (h *hold) leaveLine(id any) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 	defer cancel()
-	waiting := h.conn
-	h.conn = nil
+	if h.conn != nil {
+		h.stuck = append(h.stuck, h.conn)
+		h.conn = nil
+	}
 	if number, is := id.(int64); is {
 		h.call(ctx, "CLIENT", "UNBLOCK", strconv.FormatInt(number, 10))
 	}
-	h.giveBack(ctx)
-	h.close()
-	if waiting != nil {
-		waiting.Close()
+	if !h.options.converts {
+		h.giveBack(ctx)
+		h.closeStuck()
 	}
+	h.close()
 }
 
 // giveBack releases each name; returns whether all were held.
@@ -445,11 +458,13 @@ func (h *hold) channels() []string {
 // heard is told how a lock of one of the names was lost, and its fence.
 func (h *hold) heard(channel, message string) {
 	reason, fence, _ := strings.Cut(message, " ")
-	ours := h.fences[strings.TrimPrefix(channel, "__lock__:")]
+	h.mutex.Lock()
+	ours, isShared := h.fences[strings.TrimPrefix(channel, "__lock__:")], h.options.Shared
+	h.mutex.Unlock()
 	if fence != strconv.FormatInt(ours, 10) {
 		return
 	}
-	if !h.options.Shared {
+	if !isShared {
 		h.lose(reason)
 		return
 	}
@@ -476,6 +491,8 @@ func (h *hold) keep() {
 		case <-h.working.Done():
 		case reason := <-h.asked:
 			h.renew(reason)
+		case line := <-h.granted:
+			h.adopt(line)
 		case <-timer.C:
 			if !isLook || h.isBroken() {
 				h.renew("expired")
@@ -500,7 +517,10 @@ func (h *hold) renew(reason string) {
 	defer cancel()
 	since, wasKnown := time.Now(), h.isKnown
 	extends := h.renewAt.IsZero() || h.options.RenewFor == 0 || since.Sub(h.since) < h.options.RenewFor
-	isHeld, err := h.resume(ctx)
+	isHeld, err := h.settle(ctx)
+	if err == nil && isHeld {
+		isHeld, err = h.resume(ctx)
+	}
 	for _, name := range h.names {
 		if err == nil && isHeld {
 			var reply any
@@ -509,7 +529,7 @@ func (h *hold) renew(reason string) {
 			} else {
 				reply, err = h.call(ctx, h.options.look(name, h.isPlain)...)
 			}
-			isHeld = reply == h.expected(name)
+			isHeld = reply == h.expected(name) || h.isConverted(reply)
 		}
 	}
 	if err == nil && isHeld && !h.isKnown {
@@ -571,6 +591,7 @@ func (h *hold) resume(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	resumed, _ := reply.([]any)
+	h.hasMoved = true
 	h.isKnown = len(resumed) == len(h.names) || !h.options.Session
 	return h.isKnown, nil
 }

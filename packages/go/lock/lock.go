@@ -53,10 +53,16 @@ func (l *Lock) Context() context.Context { return l.ctx }
 
 // Fence increases from holder to holder. That of several locks is the greatest of them, and serves for each. It is 0 on
 // Redis and Valkey, which have no fences.
-func (l *Lock) Fence() int64 { return l.hold.fence }
+func (l *Lock) Fence() int64 {
+	l.hold.mutex.Lock()
+	defer l.hold.mutex.Unlock()
+	return l.hold.fence
+}
 
 // Fences has the fence of each name.
 func (l *Lock) Fences() map[string]int64 {
+	l.hold.mutex.Lock()
+	defer l.hold.mutex.Unlock()
 	fences := make(map[string]int64, len(l.hold.fences))
 	for name, fence := range l.hold.fences {
 		fences[name] = fence

@@ -40,6 +40,8 @@ type Options struct {
 	// the same owner is a DeadlockError at once. A lock that its owner holds by the same client is acquired again at once,
 	// on the terms of the first time, and released with the last.
 	Owner string
+
+	converts bool // what is held with the token is to be held in this mode
 }
 
 // check completes the options, and tells what is wrong with them.
@@ -109,6 +111,9 @@ func (o Options) opening(names []string, size int) []any {
 	if size != 0 {
 		words = append(words, "OF", strconv.Itoa(size))
 	}
+	if o.converts {
+		words = append(words, "CONVERT")
+	}
 	words = append(words, "PX", millis(o.TTL), "NOTIFY")
 	if o.Session {
 		words = append(words, "SESSION")
@@ -118,7 +123,7 @@ func (o Options) opening(names []string, size int) []any {
 
 // isPlain tells whether a server without LOCK commands can grant this.
 func (o Options) isPlain(names []string) bool {
-	return len(names) == 1 && !o.Shared && o.Permits == 0 && !o.Session
+	return len(names) == 1 && !o.Shared && o.Permits == 0 && !o.Session && !o.converts
 }
 
 // set words the command that takes a lock where there are no LOCK commands.
@@ -159,6 +164,8 @@ func (o Options) refusal(names []string, err Error) error {
 		return err
 	}
 	switch {
+	case o.converts:
+		return fmt.Errorf("%w: %s", errUnchanging, err)
 	case len(names) > 1:
 		return fmt.Errorf("the server cannot lock several names at once: %w", err)
 	case o.Permits != 0:
