@@ -246,7 +246,7 @@ fn range(key: &str) -> RangeRequest {
 
 fn compare(key: &str, target: CompareTarget, value: TargetUnion) -> Compare {
     let result = CompareResult::Equal.into();
-    Compare { result, target: target.into(), key: key.into(), target_union: Some(value) }
+    Compare { result, target: target.into(), key: key.into(), target_union: Some(value), range_end: Vec::new() }
 }
 
 /// Acquires a lock and releases it.
