@@ -1,6 +1,7 @@
 //! The world of the model: a cluster, processes, their clients, messages between them, and a time. It executes one
 //! event after the other, and checks the replies to clients and the state of the cluster.
 
+mod claims;
 mod ending;
 mod next;
 
@@ -339,6 +340,7 @@ impl World {
                 self.with(slot, |process| process.is_stuck = is_stuck);
             }
             WorldEvent::EndLease(number) => {
+                self.give_up_sessions_of(number);
                 self.cluster.end_lease(number);
                 self.ghosts.retain(|ghost| *ghost != number);
                 self.observe();
@@ -500,24 +502,6 @@ impl World {
         } else if request.acquires().is_some() {
             self.give_up(token);
         }
-    }
-
-    /// Records that no client claims the lock with a token any more: it is released without another request.
-    fn give_up(&mut self, token: i64) {
-        self.ledger.given_up.insert(token);
-        let history = &mut self.histories[ModelKey::Lock as usize];
-        let take = history.iter().find(|operation| operation.action == HistoryAction::Take(token));
-        let called = take.map_or(self.tick, |take| if take.reply.is_some() { self.tick } else { take.called });
-        history.push(HistoryOperation { action: HistoryAction::End(token), called, reply: None });
-    }
-
-    /// Records the end of a connection; returns the tokens that no client claims any more.
-    fn note_end(&mut self, at: usize) -> Vec<i64> {
-        let agent = &mut self.agents[at];
-        let acquired = agent.current.take().and_then(|(request, ..)| request.acquires());
-        let tokens: Vec<i64> = acquired.into_iter().chain(agent.session.take()).collect();
-        tokens.iter().for_each(|token| self.give_up(*token));
-        tokens
     }
 
     fn close(&mut self, at: usize) {
@@ -694,18 +678,6 @@ impl World {
                 }
             }
             self.settle(slot);
-        }
-    }
-
-    /// Notes clients whose time in the queue is over: such a client may give the lock back before it is told that it
-    /// has not got it.
-    fn note_timeouts(&mut self) {
-        for agent in &self.agents {
-            if let Some((ModelRequest::Acquire(token, _, Some(block_ms @ 1..)), _, asked_ms)) = agent.current
-                && asked_ms + block_ms <= self.now_ms + CLOCKS_DIFFER_MS
-            {
-                self.ledger.given_up.insert(token);
-            }
         }
     }
 }
