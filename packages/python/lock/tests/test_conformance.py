@@ -121,7 +121,7 @@ class Run:
     def __init__(self, server, calls, moving=None):
         self.server, self.calls, self.moving = server, calls, moving
         self.locks, self.objects, self.told, self.waiting, self.killed = {}, {}, [], {}, set()
-        self.steps = {}  # the acquisitions, by their names
+        self.steps = {}  # the latest acquisition or change of mode of each name
 
     def step(self, step):
         verb = next(iter(step))
@@ -135,6 +135,22 @@ class Run:
             wait(lambda: self.in_line() > before)
         elif step.get("expect") != "begins":
             self.ends(step["as"], {"expect": step.get("expect", "held")})
+
+    def upgrade(self, name, step):
+        wait_ms = step.get("wait_ms")
+        self.converts(name, step, lambda held: held.upgrade(None if wait_ms is None else wait_ms / 1000))
+
+    def downgrade(self, name, step):
+        self.converts(name, step, lambda held: held.downgrade())
+
+    def converts(self, name, step, convert):
+        held, before = self.locks[name], self.in_line()
+        self.steps[name] = step
+        self.waiting[name] = self.calls.start(lambda: convert(held))
+        if step.get("expect") == "waits":
+            wait(lambda: self.in_line() > before)
+        else:
+            self.ends(name, step)
 
     def lock(self, names, step):
         """Returns the object of a step, which may be that of a step before."""
@@ -170,10 +186,14 @@ class Run:
     def outcome(self, name, future):
         try:
             held = future.result(PATIENCE_S)
+            if not {"upgrade", "downgrade"}.isdisjoint(self.steps.get(name, {})):
+                return "held", ""  # in another mode
             if held is None:
                 return "not acquired", str(self.refusal(name))
             self.locks[name] = held
             return "held", ""
+        except NotAcquired as refused:
+            return "not acquired", str(refused)
         except Deadlock as deadlock:
             return "deadlock", str(deadlock)
         except (LockError, redis.RedisError, ValueError) as error:

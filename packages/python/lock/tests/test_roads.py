@@ -15,10 +15,13 @@ every_protocol = pytest.mark.parametrize("protocol", [2, 3])
 
 @every_road
 @every_protocol
-def test_a_lock_is_waited_for_and_its_loss_is_told(server, road, protocol):
+def test_a_lock_is_waited_for_and_changes_its_mode_and_its_loss_is_told(server, road, protocol):
     with server.road(road, redis, protocol=protocol) as client:
         with Lock(client, "lock") as first:
             assert not Lock(client, "lock", wait=0.01).acquire()
+            first.downgrade()
+            assert Lock(client, "lock", shared=True, wait=0).acquire().release()
+            first.upgrade()
         with pytest.raises(LockLost, match="deleted"), Lock(client, "lock") as second:
             assert second.fence > first.fence
             server.client.delete("lock")
@@ -27,11 +30,14 @@ def test_a_lock_is_waited_for_and_its_loss_is_told(server, road, protocol):
 
 @every_road
 @every_protocol
-def test_a_lock_for_asyncio_is_waited_for_and_its_loss_is_told(server, road, protocol):
+def test_a_lock_for_asyncio_is_waited_for_and_changes_its_mode_and_its_loss_is_told(server, road, protocol):
     async def run():
         async with asyncio.timeout(PATIENCE_S), server.road(road, redis.asyncio, protocol=protocol) as client:
             async with AsyncLock(client, "lock") as first:
                 assert not await AsyncLock(client, "lock", wait=0.01).acquire()
+                await first.downgrade()
+                assert await (await AsyncLock(client, "lock", shared=True, wait=0).acquire()).release()
+                await first.upgrade()
             with pytest.raises(LockLost, match="deleted"):
                 async with AsyncLock(client, "lock") as second:
                     assert second.fence > first.fence

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import inspect
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
@@ -20,9 +20,11 @@ from ._terms import (
     RELEASES,
     UNREACHABLE,
     Acquisition,
+    Key,
     NotAcquired,
     Terms,
     is_push,
+    left_of,
     listed,
     now,
 )
@@ -68,11 +70,7 @@ class AsyncLock(Terms["redis.asyncio.Redis", "AsyncHeld"]):
         if self.owner is None:
             return (await self._begin(began, tells))[1]
         with OWNED.use(self, asyncio.get_running_loop()) as share:
-            try:
-                async with asyncio.timeout(self.wait):
-                    await share.turn.acquire()  # at once if it is free, also with a timeout of 0
-            except asyncio.TimeoutError:
-                raise NotAcquired(self.key) from None
+            await in_time(share.turn.acquire(), self.wait, self.key)
             try:
                 former: AsyncHold | None = share.hold
                 if former is not None:
@@ -116,9 +114,50 @@ class AsyncLock(Terms["redis.asyncio.Redis", "AsyncHeld"]):
 
 
 class AsyncHeld(Acquisition):
-    """One acquisition of an `AsyncLock`. Any task may look at it, and release it."""
+    """One acquisition of an `AsyncLock`. Any task may look at it, change its mode, and release it."""
 
+    lock: AsyncLock
     _hold: AsyncHold
+
+    def __init__(self, hold: AsyncHold, lock: AsyncLock) -> None:
+        super().__init__(hold, lock)
+        self._turn = asyncio.Lock()  # to have another mode
+
+    async def downgrade(self) -> None:
+        """Shares the lock from now on, with a new fence: others that share it are let in. Does not wait.
+
+        Raises LockLost if the lock is lost. After any other exception, also in a task that is cancelled, it is held as
+        before, or shared with others who were let in meanwhile.
+        """
+        await self._convert(True, 0.0)
+
+    async def upgrade(self, wait: float | None = None) -> None:
+        """Waits until nobody else shares the lock, and has it alone from then on, with a new fence.
+
+        wait: seconds to wait, before all who are queued; None for as long as it takes, 0 for not at all.
+
+        Raises NotAcquired after the wait, and Deadlock if another holder waits so already: it would never end. Then the
+        lock is shared as before, and so after any other exception than LockLost, also in a task that is cancelled.
+        """
+        await self._convert(False, wait)
+
+    async def _convert(self, shared: bool, wait: float | None) -> None:
+        self._begins_conversion()
+        began, limit = now(), None if shared else wait
+        await in_time(self._turn.acquire(), limit, self.key)
+        try:
+            former = self._hold
+            await in_time(former.is_bound.wait(), left_of(limit, began), self.key)
+            self._begins_conversion()  # it may have ended meanwhile
+            try:
+                async with former.turn:
+                    former.converts()
+                await AsyncHold(self.lock, left_of(wait, began), former, shared).convert(self)
+            except BaseException as error:
+                self._ends_conversion(former, error)
+                raise
+        finally:
+            self._turn.release()
 
     async def release(self) -> bool:
         """Releases the lock, of several acquisitions of one owner with the last; returns whether it was still held.
@@ -135,7 +174,20 @@ class AsyncHeld(Acquisition):
 class AsyncHold(AnyHold["redis.asyncio.Redis"]):
     """What the server holds for an acquisition, or for those of one owner that share it."""
 
+    _former: AsyncHold | None
     _releasing: asyncio.Future[bool] | None = None
+    _listening: asyncio.Timeout | None = None
+
+    def __init__(
+        self, lock: AsyncLock, wait: float | None, former: AsyncHold | None = None, shared: bool | None = None
+    ) -> None:
+        super().__init__(lock, wait, former, shared)
+        self._connection: Any = self._new_connection()
+        self.turn = asyncio.Lock()  # to ask whether the lock is held
+        self._is_over = asyncio.Event()  # lost or released
+        self.is_bound = asyncio.Event()  # to its connection, or ended
+        if former is None:
+            self.is_bound.set()
 
     def add(self, lock: AsyncLock) -> AsyncHeld:
         """Adds an acquisition by this task."""
@@ -171,6 +223,7 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
         """Begins to release the lock; returns whether it was still held."""
         if self.lost is None:
             self._keeper.cancel()
+        self._is_over.set()
         self._releasing = asyncio.ensure_future(self._give_back_and_close())
         return self._releasing
 
@@ -190,7 +243,6 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
 
     async def acquire(self, tells: bool) -> None:
         """Queues for the lock, or raises NotAcquired, which tells who holds the lock if that is asked for."""
-        self._connection: Any = self._new_connection()
         await self._connect(now() + self.ttl)
         began = now()
         try:
@@ -213,9 +265,62 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
         self._since = now()
         self._plan(self._valid_until - self.ttl)
 
+    async def convert(self, held: AsyncHeld) -> None:
+        """Asks for the lock of an acquisition in the mode of this hold, and takes over from the former one.
+
+        Nothing else has to be given back if it fails: a request that waits ends with its connection.
+        """
+        former = held._hold
+        try:
+            await self._connect(now() + self.ttl)
+            began = now()
+            if not self._granted(await self._ask(began)):
+                raise await self._unconverted(held, former)
+            if not await self._replaces(held, former, began):
+                if former.lost is not None:
+                    await self._leave()  # else the release takes this along
+                raise former._end_of(held)
+        except redis.ResponseError as error:
+            raise self._refusal(error) from None
+        except UNREACHABLE:
+            if held._is_released or former.lost is not None:
+                raise former._end_of(held) from None
+            raise
+        finally:
+            if held._hold is not self:
+                await self._connection.disconnect(nowait=True)
+        with contextlib.suppress(NotAcquired):
+            await in_time(self.is_bound.wait(), self._patience(), self.key)
+
+    async def _replaces(self, held: AsyncHeld, former: AsyncHold, began: float) -> bool:
+        """Takes over from the former hold, which sends nothing any more; returns False if that is over."""
+        async with former.turn:
+            if not self._takes_over(held, former, began):
+                return False
+            former._keeper.cancel()
+            self._stuck = [former._connection, *former._stuck]
+            self.start()
+            return True
+
+    async def _unconverted(self, held: AsyncHeld, former: AsyncHold) -> Exception:
+        """Returns the error of another mode that is not granted: the wait is over, or the lock is not held any more."""
+        if not held._is_released and former.lost is None:
+            async with until(now() + self._patience()):
+                if not self.shared and await self._call("LOCK.FENCE", self.keys[0], self.token) is not None:
+                    return NotAcquired(self.key)
+            former.asks()  # and is told the reason
+            with contextlib.suppress(NotAcquired):
+                await in_time(former._is_over.wait(), self._patience(), self.key)
+        return former._end_of(held)
+
     def start(self) -> None:
         """Starts the task that renews the lock."""
         self._keeper = asyncio.create_task(self._keep(), name="lock")
+
+    def wake(self) -> None:
+        """Wakes the task that listens for the loss of the lock."""
+        if self._listening is not None and not self._listening.expired():
+            self._listening.reschedule(0)
 
     async def _refused(self) -> NotAcquired:
         """Asks who holds the lock."""
@@ -339,7 +444,9 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
         while self.lost is None:
             try:
                 await self._listen()
-                await self._prolong_in_time()
+                async with self.turn:
+                    self._begins_to_ask()
+                    await self._prolong_in_time()
             except UNREACHABLE as error:
                 await self._part(error)
                 await asyncio.sleep(self._disconnected())
@@ -353,7 +460,7 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
 
     async def _tell(self, held: AsyncHeld) -> None:
         """Calls back, on behalf of the task that has acquired the lock. It may wait for a lock."""
-        if held.lock.on_lost is not None:
+        if held._hold is self and held.lock.on_lost is not None:
             act_for(held._caller)
             told = held.lock.on_lost(held)
             if inspect.isawaitable(told):
@@ -397,6 +504,8 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
     async def _close_stuck(self) -> None:
         while self._stuck:
             await self._stuck.pop().disconnect(nowait=True)
+        self._former = None
+        self.is_bound.set()
 
     async def _connect(self, limit: float) -> None:
         try:
@@ -408,12 +517,14 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
 
     async def _listen(self) -> None:
         """Listens until it is time for a renewal."""
-        while self.lost is None and self._notified and (left := self._renew_at - now()) > 0:
+        while self.lost is None and self._notified and not self._must_ask and (left := self._renew_at - now()) > 0:
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(left) as self._listening:
                     self._hear(await self._read(None))
             except asyncio.TimeoutError:
                 return
+            finally:
+                self._listening = None
 
     async def _prolong(self) -> None:
         if self.lost is not None:
@@ -432,10 +543,13 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
         if self.lost is not None:
             return
         fences = [await self._call(*words) for words in self._renew(extends)]
-        if self._is_held(fences) and not is_known and self.lost is None:
+        if self._is_in_doubt(fences):
+            fences = await self._settle()
+        elif self._is_own(fences) and not is_known and self.lost is None:
             fences = listed(await self._call(*self._notify()))
             for words in self._gone(fences):
                 await self._call(*words)  # it went in between, and this is another
+                fences = [None]
         if self._is_held(fences):
             self._held(since) if extends else self._plan(since)
             self._notified = True
@@ -443,9 +557,28 @@ class AsyncHold(AnyHold["redis.asyncio.Redis"]):
         else:
             self._lose(self._absent(is_known))
 
+    async def _settle(self) -> list[Any]:
+        """Asks for the lock in its mode again, and returns the fence from then on."""
+        self._is_unsure = False
+        reply = await self._call(*self._rebind())
+        if self._yields(reply):
+            reply = await self._call(*self._rebind())
+        self._granted(reply)
+        return [reply]
+
     def _lose(self, reason: str) -> None:
         if self.lost is None and not self._is_released and self._releasing is None:
             self._records_loss(reason)
+            self._is_over.set()
+
+
+async def in_time(coming: Awaitable[object], wait: float | None, key: Key) -> None:
+    """Waits for something, for so many seconds at most; raises NotAcquired after them."""
+    try:
+        async with asyncio.timeout(wait):
+            await coming  # at once if it is there, also with a timeout of 0
+    except asyncio.TimeoutError:
+        raise NotAcquired(key) from None
 
 
 @contextlib.asynccontextmanager

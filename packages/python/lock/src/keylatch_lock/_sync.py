@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+import selectors
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -19,15 +22,19 @@ from ._terms import (
     RELEASES,
     UNREACHABLE,
     Acquisition,
+    Key,
     NotAcquired,
     Terms,
     is_push,
+    left_of,
     listed,
     now,
 )
 from ._terms import Hold as AnyHold
 
 OWNED: Shares[threading.Lock] = Shares(threading.Lock)
+LISTEN_S = 86400.0  # at most, without a renewal
+Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
 class Lock(Terms["redis.Redis", "Held"]):
@@ -61,9 +68,7 @@ class Lock(Terms["redis.Redis", "Held"]):
         if self.owner is None:
             return self._begin(began, tells)[1]
         with OWNED.use(self) as share:
-            limit = -1.0 if self.wait is None else min(max(0.0, self.wait), threading.TIMEOUT_MAX)
-            if not share.turn.acquire(timeout=limit):
-                raise NotAcquired(self.key)
+            take(share.turn, self.wait, self.key)
             try:
                 former: Hold | None = share.hold
                 if former is not None:
@@ -106,9 +111,50 @@ class Lock(Terms["redis.Redis", "Held"]):
 
 
 class Held(Acquisition):
-    """One acquisition of a `Lock`. Any thread may look at it, and release it."""
+    """One acquisition of a `Lock`. Any thread may look at it, change its mode, and release it."""
 
+    lock: Lock
     _hold: Hold
+
+    def __init__(self, hold: Hold, lock: Lock) -> None:
+        super().__init__(hold, lock)
+        self._turn = threading.Lock()  # to have another mode
+
+    def downgrade(self) -> None:
+        """Shares the lock from now on, with a new fence: others that share it are let in. Does not wait.
+
+        Raises LockLost if the lock is lost. After any other exception it is held as before, or shared with others who
+        were let in meanwhile.
+        """
+        self._convert(True, 0.0)
+
+    def upgrade(self, wait: float | None = None) -> None:
+        """Waits until nobody else shares the lock, and has it alone from then on, with a new fence.
+
+        wait: seconds to wait, before all who are queued; None for as long as it takes, 0 for not at all.
+
+        Raises NotAcquired after the wait, and Deadlock if another holder waits so already: it would never end. Then the
+        lock is shared as before, and so after any other exception than LockLost.
+        """
+        self._convert(False, wait)
+
+    def _convert(self, shared: bool, wait: float | None) -> None:
+        self._begins_conversion()
+        began, limit = now(), None if shared else wait
+        take(self._turn, limit, self.key)
+        try:
+            former = self._hold
+            former.awaits_binding(left_of(limit, began))
+            self._begins_conversion()  # it may have ended meanwhile
+            try:
+                with former.turn:
+                    former.converts()
+                Hold(self.lock, left_of(wait, began), former, shared).convert(self)
+            except BaseException as error:
+                self._ends_conversion(former, error)
+                raise
+        finally:
+            self._turn.release()
 
     def release(self) -> bool:
         """Releases the lock, of several acquisitions of one owner with the last; returns whether it was still held.
@@ -117,11 +163,24 @@ class Held(Acquisition):
         """
         if not self._begins_release():
             return False
-        return self._hold.release() if self._hold.leave(self) else self._hold.is_held()
+        hold, is_last = self._hold.leave(self)
+        return hold.release() if is_last else hold.is_held()
 
 
 class Hold(AnyHold["redis.Redis"]):
     """What the server holds for an acquisition, or for those of one owner that share it."""
+
+    _former: Hold | None
+    _waker: Any = None  # a pair of sockets, while the thread runs
+
+    def __init__(self, lock: Lock, wait: float | None, former: Hold | None = None, shared: bool | None = None) -> None:
+        super().__init__(lock, wait, former, shared)
+        self._connection: Any = self._new_connection()
+        self.turn = threading.Lock()  # to ask whether the lock is held
+        self._over, self._given_back, self._is_quiet = threading.Event(), threading.Event(), threading.Event()
+        self._is_replaced, self._is_kept = False, threading.Lock()  # by one thread
+        self._binding = threading.Lock()  # to its connection; an event fails if a wait for it is interrupted
+        self._binding.acquire()
 
     def add(self, lock: Lock) -> Held:
         """Adds an acquisition by this thread."""
@@ -139,14 +198,15 @@ class Hold(AnyHold["redis.Redis"]):
                 self._notices_expiry()
             return None
 
-    def leave(self, held: Held) -> bool:
-        """Ends an acquisition; returns whether it was the last one."""
+    def leave(self, held: Held) -> tuple[Hold, bool]:
+        """Ends an acquisition; returns its hold, which may be another one by now, and whether it was the last one."""
         with self._ending:
-            self._notices_expiry()
-            self._acquisitions.remove(held)
-            if not self._acquisitions:
-                self._over.set()
-            return not self._acquisitions
+            hold = held._hold
+            hold._notices_expiry()
+            hold._acquisitions.remove(held)
+            if not hold._acquisitions:
+                hold._over.set()
+            return hold, not hold._acquisitions
 
     def is_over(self) -> bool:
         """Returns whether nothing is sent for the lock any more."""
@@ -177,8 +237,6 @@ class Hold(AnyHold["redis.Redis"]):
 
     def acquire(self, tells: bool) -> None:
         """Queues for the lock, or raises NotAcquired, which tells who holds the lock if that is asked for."""
-        self._over, self._given_back, self._is_quiet = threading.Event(), threading.Event(), threading.Event()
-        self._connection: Any = self._new_connection()
         connect(self._connection, now() + self.ttl, self._patience())
         began = now()
         try:
@@ -200,10 +258,74 @@ class Hold(AnyHold["redis.Redis"]):
         self._since = now()
         self._plan(self._valid_until - self.ttl)
 
+    def convert(self, held: Held) -> None:
+        """Asks for the lock of an acquisition in the mode of this hold, and takes over from the former one.
+
+        Nothing else has to be given back if it fails: a request that waits ends with its connection.
+        """
+        former = held._hold
+        try:
+            connect(self._connection, now() + self.ttl, self._patience())
+            began = now()
+            if not self._granted(self._ask(began)):
+                raise self._unconverted(held, former)
+            if not self._replaces(held, former, began):
+                if former.lost is not None:
+                    self._leave(None)  # else the release takes this along
+                raise former._end_of(held)
+        except redis.ResponseError as error:
+            raise self._refusal(error) from None
+        except UNREACHABLE:
+            if held._is_released or former.lost is not None:
+                raise former._end_of(held) from None
+            raise
+        finally:
+            if held._hold is not self:
+                self._connection.disconnect()
+        with contextlib.suppress(NotAcquired):
+            self.awaits_binding(self._patience())
+
+    def awaits_binding(self, limit: float | None) -> None:
+        """Waits until this is bound to its connection, or over; raises NotAcquired if that takes longer than it may."""
+        if self._former is not None:
+            take(self._binding, limit, self.key)
+
+    def _replaces(self, held: Held, former: Hold, began: float) -> bool:
+        """Takes over from the former hold; returns False if that is over. The rest is done where nothing interrupts."""
+        with self._ending:
+            if not self._takes_over(held, former, began):
+                return False
+        self.start()
+        return True
+
+    def _retires(self) -> None:
+        """Lets nothing more be sent for a lock that is held by another one from now on."""
+        with self.turn:
+            self._is_replaced = True
+            self._over.set()
+
+    def _unconverted(self, held: Held, former: Hold) -> Exception:
+        """Returns the error of another mode that is not granted: the wait is over, or the lock is not held any more."""
+        if not held._is_released and former.lost is None:
+            until = now() + self._patience()
+            if not self.shared and self._call("LOCK.FENCE", self.keys[0], self.token, until=until) is not None:
+                return NotAcquired(self.key)
+            former.asks()  # and is told the reason
+            former._is_quiet.wait(self._patience())
+        return former._end_of(held)
+
     def start(self) -> None:
         """Starts the thread that renews the lock."""
         self._keeper = threading.Thread(target=self._keep, daemon=True, name="lock")
         self._keeper.start()
+
+    def wake(self) -> None:
+        """Wakes the thread that listens for the loss of the lock."""
+        with self._ending:
+            if self._waker is not None:
+                self._waker[1].send(b"!")
+        if not self._is_kept.locked():
+            self.start()  # which was interrupted
 
     def _refused(self) -> NotAcquired:
         """Asks who holds the lock."""
@@ -303,7 +425,7 @@ class Hold(AnyHold["redis.Redis"]):
                 return None
             time.sleep(left)
 
-    def _leave(self, error: BaseException) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         """Leaves the queue. A lock that was granted meanwhile is released by the commands sent behind the wait."""
         try:
             if not isinstance(error, UNREACHABLE):
@@ -331,13 +453,19 @@ class Hold(AnyHold["redis.Redis"]):
 
     def _keep(self) -> None:
         """Renews the lock and listens for its loss, until it is released or lost."""
+        if not self._is_kept.acquire(blocking=False):
+            return  # it was started twice
         is_open, over = True, self._over
+        with contextlib.suppress(OSError):  # else what wakes it is seen by the next renewal
+            self._waker = socket.socketpair()
+        if self._former is not None:
+            self._former._retires()
         while not over.is_set() and self.lost is None:
             try:
-                if self._notified and self._connection.can_read(max(0.0, self._renew_at - now())):
+                if self._notified and not self._must_ask and self._hears(max(0.0, self._renew_at - now())):
                     self._hear(self._read())
-                elif not over.is_set():
-                    self._prolong()
+                else:
+                    self._prolong_in_turn()
                 is_open = True
             except UNREACHABLE as error:
                 self._part(error)
@@ -347,11 +475,9 @@ class Hold(AnyHold["redis.Redis"]):
                 over.wait(self._failed())
         if over.is_set():
             self._given_back.wait()  # else the end of the session would come before the release
-        if self.session and is_open:
+        if self.session and is_open and not self._is_replaced:
             self._quit()
-        self._connection.disconnect()
-        self._close_stuck()
-        self._is_quiet.set()
+        self._close()
         if self.lost is not None:
             with self._ending:
                 first, *others = self._acquisitions or [None]
@@ -359,9 +485,30 @@ class Hold(AnyHold["redis.Redis"]):
                 threading.Thread(target=self._tell, args=(held,), daemon=True, name="lock").start()
             self._tell(first)
 
+    def _hears(self, limit: float) -> bool:
+        """Returns whether there is something to read within a time, which may end early."""
+        if self._waker is None or self._connection.can_read(0):
+            return bool(self._connection.can_read(limit))
+        woken = self._waker[0]
+        with Selector() as selector:
+            selector.register(self._connection._sock, selectors.EVENT_READ)
+            selector.register(woken, selectors.EVENT_READ)
+            if any(key.fileobj is woken for key, _ in selector.select(min(limit, LISTEN_S))):
+                woken.recv(4096)
+        return bool(self._connection.can_read(0))
+
+    def _close(self) -> None:
+        self._connection.disconnect()
+        self._close_stuck()
+        with self._ending:
+            for end in self._waker or ():
+                end.close()
+            self._waker = None
+        self._is_quiet.set()
+
     def _tell(self, held: Held | None) -> None:
         """Calls back, on behalf of the thread that has acquired the lock. It may wait for a lock."""
-        if held is not None and held.lock.on_lost is not None:
+        if held is not None and held._hold is self and held.lock.on_lost is not None:
             act_for(held._caller)
             held.lock.on_lost(held)
 
@@ -398,6 +545,17 @@ class Hold(AnyHold["redis.Redis"]):
     def _close_stuck(self) -> None:
         while self._stuck:
             self._stuck.pop().disconnect()
+        former, self._former = self._former, None
+        if former is not None:
+            former._given_back.set()
+            former.wake()
+            self._binding.release()
+
+    def _prolong_in_turn(self) -> None:
+        with self.turn:
+            if not self._over.is_set():
+                self._begins_to_ask()
+                self._prolong()
 
     def _prolong(self) -> None:
         since, until = now(), self._renewal_limit()
@@ -412,10 +570,13 @@ class Hold(AnyHold["redis.Redis"]):
         if self.lost is not None:
             return
         fences = [self._call(*words, until=until) for words in self._renew(extends)]
-        if self._is_held(fences) and not is_known and self.lost is None:
+        if self._is_in_doubt(fences):
+            fences = self._settle(until)
+        elif self._is_own(fences) and not is_known and self.lost is None:
             fences = listed(self._call(*self._notify(), until=until))
             for words in self._gone(fences):
                 self._call(*words, until=until)  # it went in between, and this is another
+                fences = [None]
         if self._is_held(fences):
             self._held(since) if extends else self._plan(since)
             self._notified = True
@@ -423,10 +584,25 @@ class Hold(AnyHold["redis.Redis"]):
         else:
             self._lose(self._absent(is_known))
 
+    def _settle(self, until: float) -> list[Any]:
+        """Asks for the lock in its mode again, and returns the fence from then on."""
+        self._is_unsure = False
+        reply = self._call(*self._rebind(), until=until)
+        if self._yields(reply):
+            reply = self._call(*self._rebind(), until=until)
+        self._granted(reply)
+        return [reply]
+
     def _lose(self, reason: str) -> None:
         with self._ending:
             if not self._over.is_set() and self.lost is None:
                 self._records_loss(reason)
+
+
+def take(turn: threading.Lock, wait: float | None, key: Key) -> None:
+    """Waits for a turn, for so many seconds at most; raises NotAcquired after them."""
+    if not turn.acquire(timeout=-1.0 if wait is None else min(max(0.0, wait), threading.TIMEOUT_MAX)):
+        raise NotAcquired(key)
 
 
 def connect(connection: Any, until: float, patience: float) -> None:

@@ -191,7 +191,7 @@ class Terms(Generic[Client, Held]):
 
     def _left(self, began: float) -> float | None:
         """Returns the seconds that an acquisition which has begun may still take; None without a limit."""
-        return None if self.wait is None else max(0.0, self.wait - (now() - began))
+        return left_of(self.wait, began)
 
     def _own_lost(self) -> list[Held]:
         """Returns the acquisitions of this thread or task that are lost; raises Deadlock if it would wait for itself."""
@@ -240,6 +240,20 @@ class Acquisition:
         if not self._is_released and not self._hold.is_held():
             raise self._hold.loss("expired")
 
+    def _begins_conversion(self) -> None:
+        """Raises the error of a lock whose mode cannot be changed."""
+        if self._is_released:
+            raise self._hold.released()
+        self.check()
+        self._hold.checks_mode()
+
+    def _ends_conversion(self, former: Hold[Any], error: BaseException) -> None:
+        """Keeps a lock in its mode after a request for another one that was refused, or whose outcome is unknown."""
+        if isinstance(error, Unsupported):
+            former._is_converting = False
+        else:
+            self._hold.returns_to(former, is_unsure=not isinstance(error, LockError))
+
     def _begins_release(self) -> bool:
         """Records that the lock is being released; returns whether this call has to do it."""
         begins = not self._hold.is_forked() and self.lock._callers.remove(self)
@@ -248,30 +262,44 @@ class Acquisition:
 
 
 class Hold(Generic[Client]):
-    """What the server holds for an acquisition, or for those of one owner that share it."""
+    """What the server holds for an acquisition, or for those of one owner that share it.
 
-    def __init__(self, lock: Terms[Client, Any], wait: float | None) -> None:
+    In another mode the lock is held by another one, with the same token, which takes over from its `former` one.
+    """
+
+    def __init__(
+        self, lock: Terms[Client, Any], wait: float | None, former: Any = None, shared: bool | None = None
+    ) -> None:
         self.client, self.key, self.keys, self.ttl, self.wait = lock.client, lock.key, lock.keys, lock.ttl, wait
-        self.shared, self.permits, self.of = lock.shared, lock.permits, lock.of
+        self.shared = lock.shared if shared is None else shared
+        self.permits, self.of = lock.permits, lock.of
         self.session, self.meta, self.owner = lock.session, lock.meta, lock.owner
         self.renew_every = lock.renew_every if lock.renew_every is not None else lock.ttl / PARTS
         self.renew_for = lock.renew_for
-        self.token = lock.owner or uuid.uuid4().hex
+        self._former = former  # until this one is bound to its connection
+        self.token = lock.owner or uuid.uuid4().hex if former is None else former.token
         self.fence: int | None = None  # increases from holder to holder; None until the lock is acquired
         self.fences: dict[str | bytes, int] = {}  # by name; `fence` is the greatest, and serves for each of the names
         self.lost: str | None = None  # how the lock was lost: a reason of NOTIFY, "expired" or "disconnected"
         self._loss: LockLost | None = None
         self._acquisitions: list[Any] = []  # those that are not released
         self.share: Any = None  # with other acquisitions of the owner
-        self._since: float | None = None  # when it was granted
+        self._since: float | None = former._since if former is not None else None  # when it was granted
         self._is_plain = False  # the server has no LOCK commands: the lock is a key
         self._valid_until = self._renew_at = 0.0
         self._notified = False  # the server knows which connection to tell
         self._has_moved = False  # to the connection, whose end may be that of the session
         self._process, self._is_released = os.getpid(), False
-        self._ending = threading.Lock()  # of its loss or release
+        # Of its loss or release, and of the turn from one to the next.
+        self._ending: threading.Lock = former._ending if former is not None else threading.Lock()
         self._stuck: list[Any] = []  # former connections that are not closed before another one has the lock
         self._is_unanswered = False  # a release was sent while the lock was held, and its reply is lost
+        self._is_converting = False  # a request for another mode is under way
+        self._was_converted = former is not None  # or may be, late: then another fence is no loss
+        self._may_share = False  # by a request that was given up, others may have the lock as well
+        self._given_up: Any = None  # a request for another mode: the hold, with its mode, that was to be converted
+        self._is_unsure = False  # the server may have done it, and tell another connection of a loss
+        self._must_ask = False  # whether, and how, the lock is held
 
     def is_forked(self) -> bool:
         """Returns whether this process is not the one that has acquired the lock."""
@@ -286,6 +314,65 @@ class Hold(Generic[Client]):
         if self._loss is not None:
             return self._loss.with_traceback(None)
         return LockLost(self.key, reason, now() - (self._since if self._since is not None else now()))
+
+    def released(self) -> LockError:
+        """Returns the error of a lock that is released."""
+        return LockError(f"the lock {shown(self.key)} is released")
+
+    def checks_mode(self) -> None:
+        """Raises the error of a lock that has no other mode."""
+        if len(self.keys) > 1 or self.permits is not None or self.owner is not None:
+            raise ValueError("a lock of several names, with permits or of an owner keeps its mode")
+        if self._is_plain:
+            raise Unsupported("the server cannot change the mode of a lock")
+
+    def converts(self) -> None:
+        """Records that a request for another mode begins; has to have the turn to ask."""
+        self._begins_to_ask()
+        self._is_converting = True
+
+    def returns_to(self, former: Any, is_unsure: bool) -> None:
+        """Returns to the mode of the former hold, or of this one itself.
+
+        is_unsure: the server may have given the lock another one.
+        """
+        self._given_up, self._is_unsure = former, is_unsure
+        self.asks()
+
+    def asks(self) -> None:
+        """Asks whether the lock is held, without waiting for the time of the next renewal."""
+        self._must_ask = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Wakes what listens for the loss of the lock."""
+        raise NotImplementedError
+
+    def _begins_to_ask(self) -> None:
+        """Takes note of a request that was given up; has to have the turn to ask."""
+        self._must_ask = False
+        former, self._given_up = self._given_up, None
+        if former is not None:
+            self.shared, self.fence, self.fences = former.shared, former.fence, former.fences
+            self._may_share = not self.shared
+            self._is_converting, self._was_converted = False, True
+
+    def _takes_over(self, held: Any, former: Any, began: float) -> bool:
+        """Makes this the hold of an acquisition; returns False if the former one is over."""
+        former._notices_expiry()
+        if held._is_released or former.lost is not None:
+            return False
+        self._valid_until = max(former._valid_until, began + self.ttl)
+        self._acquisitions = [held]
+        held._hold = self
+        return True
+
+    def _end_of(self, held: Any) -> Exception:
+        """Returns the error of an acquisition that was released or lost while it was to have another mode."""
+        if held._is_released:
+            return self.released()
+        self._lose("expired")  # unless the reason is known
+        return self.loss("expired")
 
     def _notices_expiry(self) -> None:
         """Records the loss of a lock whose time is over, so that its release frees nothing of the owner's next one."""
@@ -327,6 +414,8 @@ class Hold(Generic[Client]):
             words += ["BLOCK", 0]
         elif self.wait > waited:
             words += ["BLOCK", max(1, int((self.wait - waited) * 1000))]
+        if self._former is not None:
+            return words + ["CONVERT"]  # SESSION stays where it is, so that nothing is lost if this is given up
         return words + ["SESSION"] * self.session + (["META", self.meta] if self.meta is not None else [])
 
     def _first_words(self, size: int | None) -> list[Any]:
@@ -343,7 +432,7 @@ class Hold(Generic[Client]):
     def _can_be_plain(self, error: ResponseError) -> bool:
         """Returns whether the server has no LOCK commands, and can grant this lock without them."""
         plain = len(self.keys) == 1 and not self.shared and self.permits is None and not self.session
-        return plain and "unknown command" in str(error).lower()
+        return plain and self._former is None and "unknown command" in str(error).lower()
 
     def _not_acquired(self, key: str | bytes, info: dict[Any, Any] | None) -> NotAcquired | None:
         """Returns the error that tells of a lock that is held; none of a free one."""
@@ -357,15 +446,33 @@ class Hold(Generic[Client]):
         return NotAcquired(key, holder, age and age / 1000, ttl / 1000 if ttl is not None and ttl > 0 else None)
 
     def _notify(self) -> list[Any]:
-        """Builds the command that tells the server of a new connection. The size of a semaphore may be another now."""
+        """Builds the command that tells the server of a new connection. The size of a semaphore may be another now.
+
+        What takes over from another hold acquires nothing, should that have been released meanwhile.
+        """
+        if self._former is not None:
+            return self._rebind()
         return self._first_words(None) + ["SESSION"] * self.session
+
+    def _rebind(self) -> list[Any]:
+        """Builds the command that gives a lock which is held its mode again, and tells the server of the connection."""
+        return self._first_words(None) + ["SESSION"] * self.session + ["CONVERT"]
+
+    def _yields(self, reply: Any) -> bool:
+        """Returns whether others share the lock by now, and so does this."""
+        yields = reply is None and self._may_share
+        self.shared |= yields
+        return yields
 
     def _resume(self) -> list[Any] | None:
         """Builds the command that moves the lock to a new connection, if no other lock has this token.
 
-        It would also move other locks of the same owner, away from working connections.
+        It would also move other locks of the same owner, away from working connections. What takes over from another
+        hold has not been lost with a connection.
         """
-        return ["LOCK.RESUME", self.token] if self.owner is None and not self._is_plain else None
+        if self.owner is not None or self._is_plain or self._former is not None:
+            return None
+        return ["LOCK.RESUME", self.token]
 
     def _is_resumed(self, keys: list[Any]) -> bool:
         """Returns whether all locks have moved. No other lock has this token, so their number is enough."""
@@ -410,8 +517,17 @@ class Hold(Generic[Client]):
         pairs = zip(self._release(), fences, self.fences.values())
         return [release for release, fence, ours in pairs if fence not in (None, ours)]
 
-    def _is_held(self, fences: list[Any]) -> bool:
+    def _is_own(self, fences: list[Any]) -> bool:
         return fences == ([1] if self._is_plain else list(self.fences.values()))
+
+    def _is_held(self, fences: list[Any]) -> bool:
+        """Returns whether the lock is held; a request for another mode that is under way may have been granted."""
+        return self._is_own(fences) or self._is_converting and None not in fences
+
+    def _is_in_doubt(self, fences: list[Any]) -> bool:
+        """Returns whether a request for another mode that was given up may be executed, as another fence shows."""
+        may_be = self._was_converted and not self._is_converting
+        return may_be and None not in fences and (self._is_unsure or not self._is_own(fences))
 
     def _refusal(self, error: ResponseError) -> Exception:
         """Returns the exception for an error of the server."""
@@ -421,6 +537,8 @@ class Hold(Generic[Client]):
         told = str(error).lower()
         if "unknown command" not in told and "syntax error" not in told:
             return error
+        if self._former is not None:
+            return Unsupported(f"the server cannot change the mode of a lock: {error}")
         if len(self.keys) > 1:
             return Unsupported(f"the server cannot lock several names at once: {error}")
         if self.permits is not None:
@@ -468,6 +586,7 @@ class Hold(Generic[Client]):
 
     def _failed(self) -> float:
         """Records that a renewal failed. Returns the seconds until the next attempt."""
+        self._must_ask = True
         if now() >= self._valid_until:
             self._lose("expired")
         return self._pause()
@@ -503,6 +622,11 @@ class Hold(Generic[Client]):
         if len(push) != 5 or [text(push[0]), text(push[2])] != ["lock-lost", self.token]:
             return None
         return str(text(push[4])) if push[3] in self.fences.values() else None
+
+
+def left_of(wait: float | None, began: float) -> float | None:
+    """Returns the seconds that are left of a wait which has begun; None without a limit."""
+    return None if wait is None else max(0.0, wait - (now() - began))
 
 
 def is_push(reply: Any) -> bool:
