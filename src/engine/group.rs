@@ -63,7 +63,7 @@ pub(super) struct CallGroup {
     pub(super) members: Vec<(PendingWork, Ended)>,
     /// The keys copied to the stage, each with its revision.
     pub(super) tests: Vec<(KeyName, Revision)>,
-    /// The databases that were emptied, with those that the calls have emptied before their other changes, if they have.
+    /// The new list of emptied databases, if the calls have emptied any; it takes effect before their other changes.
     pub(super) flushed: Option<StoredFlushes>,
     pub(super) changed: Vec<ChangedKey>,
     pub(super) record: StoredRecord,

@@ -293,7 +293,7 @@ pub(crate) struct LockWaiter {
 
 impl LockWaiter {
     /// Returns the rank in the queue: clients that upgrade a lock come first, in the order of their arrival like the
-    /// others. They hold the lock, and whoever was served before them would wait for them.
+    /// others. They share the lock, so a client before them would wait for its release by them.
     pub(super) fn rank(&self) -> (bool, u64) {
         (self.mode != LockMode::Upgrade, self.number)
     }
