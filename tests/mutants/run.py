@@ -321,6 +321,12 @@ def main():
     if wrong:
         print(f"{args.list} does not fit the source:", *wrong, sep="\n", file=sys.stderr)
         return 2
+    with_switch = {mutant.name: all(SWITCH in new for _, _, new in mutant.changes) for mutant in mutants}
+    has_switches = any(with_switch.values())
+    without = [name for name, has_switch in with_switch.items() if has_switches and not has_switch]
+    if without:
+        print(f"a change of these has no {SWITCH}, unlike others of {args.list}:", *without, sep="\n", file=sys.stderr)
+        return 2
     first, step = map(int, args.part.split("/"))
     only = args.only or [""]
     numbers = [number for number, mutant in enumerate(mutants) if any(words in mutant.name for words in only)]
@@ -329,7 +335,6 @@ def main():
         print(f"{len(numbers)} mutants")
         return 0 if numbers else 2
     began = time.monotonic()
-    has_switches = all(SWITCH in new for mutant in mutants for _, _, new in mutant.changes)
     copy_project(with_switches(mutants) if has_switches else None)
     binaries = build(BUILD_SWITCHES, "1") if has_switches else build()
     if binaries is None:
