@@ -49,7 +49,7 @@ THREADS = ["--test-threads", "16"]
 PATIENCE = (
     "tests/it/harness.rs",
     "PATIENCE: Duration = Duration::from_secs(30)",
-    "PATIENCE: Duration = Duration::from_secs(10)",
+    "PATIENCE: Duration = Duration::from_secs(20)",
 )
 CROWDS = ["locks::model::", "locks::proof::", "locks::contention::", "locks::killed::"]
 # What is tested through the socket and depends on the rules of locks, in the order in which it is run.

@@ -16,7 +16,8 @@ pub(super) fn queued(server: &TestServer, request: &str) -> Client {
     queued_as(server, server.client(), request)
 }
 
-fn queued_as(server: &TestServer, mut client: Client, request: &str) -> Client {
+/// Sends the request of a client that is queued for a lock.
+pub(super) fn queued_as(server: &TestServer, mut client: Client, request: &str) -> Client {
     let shown = format!("CLIENT LIST ID {}", client.int("CLIENT ID"));
     client.send(format!("{request}\r\n").as_bytes());
     let mut other = server.client();

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use crate::engine::locks::{acquired, in_queue, queued};
+use crate::engine::locks::{acquired, in_queue, queued, queued_as};
 use crate::engine::{Fleet, engine_info};
 use crate::harness::{Client, TestServer, wait_until};
 
@@ -233,6 +233,29 @@ fn several_locks_are_taken_together_or_not_at_all_by_those_that_wait_on_any_serv
         }
     });
     one.expect(&[("DBSIZE", ":0")]);
+}
+
+#[test]
+fn clients_that_wait_for_several_locks_with_one_token_are_served_once_each_in_their_order() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    one.int("LOCK.ACQUIRE a t PX 100000");
+    other.int("LOCK.ACQUIRE b x PX 100000");
+    let mut waiters: Vec<Client> = (0..2)
+        .map(|at| {
+            let mut client = fleet.servers[at].client();
+            client.call(&format!("CLIENT SETNAME waiter-{at}"));
+            let client = queued_as(&fleet.servers[at], client, "LOCK.ACQUIREMULTI 2 a b t PX 100000 BLOCK 0");
+            wait_until(|| in_queue(&mut one, "b") == at + 1);
+            client
+        })
+        .collect();
+    other.expect(&[("LOCK.RELEASE b x", ":1")]);
+    waiters.iter_mut().for_each(|waiter| assert_eq!(several(&waiter.reply()).len(), 2));
+    for key in ["a", "b"] {
+        let info = one.call(&format!("LOCK.INFO {key}"));
+        assert!(info.contains("waiter-1"), "the last one stands as the holder: {info}");
+    }
 }
 
 #[test]
