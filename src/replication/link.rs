@@ -254,7 +254,9 @@ impl Link {
     /// returns its path.
     fn spool(&self, wire: &mut Wire, end: PayloadEnd) -> Result<PathBuf, Broken> {
         let (dir, now) = (self.namespace.settings.current().dir.clone(), self.namespace.clock.now());
-        let name = format!("temp-{}.{}.rdb", now.wall_ms().div_euclid(1000), std::process::id());
+        // Another replica with this directory may be in the same process, or in a container with the same process ID.
+        let unique = getrandom::u64().map_err(|cause| io::Error::other(cause.to_string()))?;
+        let name = format!("temp-{}.{}.{unique:016x}.rdb", now.wall_ms().div_euclid(1000), std::process::id());
         let (path, disk) = (dir.join(name), self.take_over.disk());
         let mut content = PayloadReader::new(Watched { source: wire, link: self }, end);
         let written = disk.create(&path).and_then(|file| {

@@ -6,7 +6,8 @@ use std::net::TcpListener;
 use keylatch::Clock;
 
 use super::nodes::Node;
-use super::parties::{Primary, RawReplica, hear_replica, no_time};
+use super::parties::{Primary, RawReplica, answer_replica, hear_replica, no_time};
+use crate::files::dir;
 use crate::harness::{TestServer, wait_until};
 
 #[test]
@@ -143,4 +144,32 @@ fn the_backlog_is_kept_from_when_the_last_replica_has_left() {
     primary.client().expect(&[("SET k w", "+OK")]);
     look_after(&primary.server, 150_000);
     assert_eq!(primary.info("repl_backlog_active"), "0");
+}
+
+#[test]
+fn replicas_in_one_directory_and_process_do_not_load_each_others_data() {
+    let (dir, clock) = (dir(), Clock::manual());
+    let place = dir.path().to_str().expect("valid UTF-8");
+    let [one, other] = [(); 2].map(|()| TestServer::start_on(clock.clone(), &[("dir", place)]));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let no_keys = [b"REDIS0010\xff".as_slice(), &[0; 8]].concat(); // no checksum
+    let (begin, end) = no_keys.split_at(5);
+    let line = format!("+FULLRESYNC {} 1000\r\n${}\r\n", "f".repeat(40), no_keys.len());
+    one.client().expect(&[(&format!("REPLICAOF 127.0.0.1 {port}"), "+OK")]);
+    let mut link = answer_replica(&listener, &[line.as_bytes(), begin].concat());
+    let is_part = |name: std::ffi::OsString| name.to_string_lossy().starts_with("temp-");
+    let entries = || std::fs::read_dir(dir.path()).expect("a directory").map(|entry| entry.expect("an entry"));
+    let parts = || entries().filter(|entry| is_part(entry.file_name())).count();
+    wait_until(|| parts() == 1);
+    let primary = Primary::start(&[]);
+    primary.client().expect(&[("SET k v", "+OK")]);
+    other.client().expect(&[(&format!("REPLICAOF 127.0.0.1 {}", primary.addr().port()), "+OK")]);
+    wait_until(|| other.client().info("master_link_status") == "up");
+    other.client().expect(&[("GET k", "$1 v")]);
+    assert_eq!(parts(), 1, "that of the first replica");
+    link.write_all(end).expect("it reads");
+    wait_until(|| one.client().info("master_link_status") == "up");
+    one.client().expect(&[("DBSIZE", ":0")]);
+    assert_eq!(parts(), 0);
 }
