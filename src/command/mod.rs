@@ -151,7 +151,7 @@ mod tests {
         for row in FAMILIES.iter().copied().flatten().flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
             let (name, is_container) = (row.declaration.name, !row.subcommands.is_empty());
             assert!(row.handler.is_some() != (is_container && row.declaration.arity == Some(-2)), "{name}");
-            assert!(!row.declaration.since.is_empty() && !row.declaration.summary.is_empty(), "{name} lacks docs");
+            assert!(row.declaration.since.is_some() && !row.declaration.summary.is_empty(), "{name} lacks docs");
             assert_eq!(name, name.to_uppercase());
         }
         for command in table().every() {

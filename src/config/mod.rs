@@ -55,7 +55,7 @@ pub(crate) use words::SettingOrigin;
 
 use crate::acl::{RuleSettings, UserFile, UserSettings};
 use crate::glob::Pattern;
-use crate::profile::Identity;
+use crate::profile::{Identity, Version};
 use crate::store::{PackedLimit, StreamLimit};
 use crate::text::Dialect;
 
@@ -191,7 +191,7 @@ impl Config {
 
     /// Returns whether the server answers as a version that has what appeared in these versions of Redis and of Valkey: without
     /// a profile it has everything.
-    pub(crate) fn answers_since(&self, redis: &str, valkey: Option<&str>) -> bool {
+    pub(crate) fn answers_since(&self, redis: Version, valkey: Option<Version>) -> bool {
         self.profile.is_none_or(|profile| profile.has_since(redis, valkey))
     }
 

@@ -20,7 +20,7 @@ use crate::config::field::{
     Unsupported,
 };
 use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
-use crate::profile::{self, Profile};
+use crate::profile::{self, Profile, Version};
 use crate::store::{Classes, EvictionPolicy, ListLimit};
 
 /// Times at which a setting may change.
@@ -55,7 +55,7 @@ pub struct Setting {
     /// True if only `CONFIG GET` with the exact name shows the setting.
     pub hidden: bool,
     /// Version of Redis that introduced the setting, if later than 7.0.
-    pub since: Option<&'static str>,
+    pub since: Option<Version>,
     /// True if the value is a secret, which MONITOR and the slow log do not show.
     pub secret: bool,
     /// True if each private instance may have a value of its own; all others have the value of the process.
@@ -133,7 +133,7 @@ impl Setting {
 
     /// Sets the version of Redis after 7.0 that introduced the setting.
     pub(super) const fn since(self, version: &'static str) -> Self {
-        Setting { since: Some(version), ..self }
+        Setting { since: Some(Version::parse(version)), ..self }
     }
 
     /// Returns true if the setting is a switch that Redis does not have.
@@ -220,7 +220,7 @@ macro_rules! supported {
             alias: [$(Some($alias),)? None][0],
             synonym: [$(Some($synonym),)? None][0],
             hidden: [$({ let $hidden = true; $hidden },)? false][0],
-            since: [$(Some($since),)? None][0],
+            since: [$(Some(Version::parse($since)),)? None][0],
             secret: [$({ let $secret = true; $secret },)? false][0],
             own: [$({ let $own = true; $own },)? false][0],
             fixed_in_loading: [$({ let $fixed = true; $fixed },)? false][0],

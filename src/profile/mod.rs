@@ -19,7 +19,7 @@ pub(crate) use identity::Identity;
 pub(crate) use service::Profile;
 pub(crate) use service::{SETTING, Slots};
 pub(crate) use texts::{RefusalReply, no_permission};
-pub(crate) use version::Since;
+pub(crate) use version::{Since, Version};
 
 /// All profiles.
 pub(crate) const ROWS: [&Profile; 17] = [

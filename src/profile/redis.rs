@@ -6,7 +6,7 @@
 use crate::profile::identity::Identity;
 use crate::profile::service::Profile;
 use crate::profile::texts::{NoCommand, NoSubcommand};
-use crate::profile::version::ServerRelease;
+use crate::profile::version::{ServerRelease, Version};
 use crate::text::Dialect;
 
 /// The groups of modules that are part of Redis since 8.0: <https://redis.io/docs/latest/develop/whats-new/8-0/>
@@ -14,7 +14,8 @@ const SINCE_8: &[&str] = &["json", "bf", "cf", "cms", "topk", "tdigest"];
 
 /// Describes a version of Redis.
 pub(super) const fn version(name: &'static str, version: &'static str) -> Profile {
-    Profile::of_version(name, Identity::redis(version), Dialect::Redis, ServerRelease::Redis(version))
+    let engine = ServerRelease::Redis(Version::parse(version));
+    Profile::of_version(name, Identity::redis(version), Dialect::Redis, engine)
 }
 
 /// Describes a version of Redis before 7.0. It quotes unknown commands between backquotes, and has one text for

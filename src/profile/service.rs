@@ -2,7 +2,7 @@
 
 use crate::profile::identity::Identity;
 use crate::profile::texts::{NoCommand, NoSubcommand, RefusalReply};
-use crate::profile::version::{ServerRelease, Since};
+use crate::profile::version::{ServerRelease, Since, Version};
 use crate::text::Dialect;
 
 /// A service or a version of a server, as its clients see it.
@@ -124,14 +124,14 @@ impl Profile {
 
     /// Returns whether the version has what appeared in these versions of Redis and of Valkey; in Valkey's own versions, only if
     /// it appeared there as well.
-    pub(crate) fn has_since(&self, redis: &str, valkey: Option<&str>) -> bool {
-        self.engine.has(Since { redis, valkey, is_only_valkey: false })
+    pub(crate) fn has_since(&self, redis: Version, valkey: Option<Version>) -> bool {
+        self.engine.has(Since { redis: Some(redis), valkey, is_only_valkey: false })
     }
 
     /// Returns whether CONFIG knows a setting of this name that Redis has since a version.
-    pub(crate) fn has_setting(&self, name: &str, since: Option<&str>) -> bool {
+    pub(crate) fn has_setting(&self, name: &str, since: Option<Version>) -> bool {
         name == SETTING
-            || self.has_since(since.unwrap_or_default(), None)
+            || since.is_none_or(|since| self.has_since(since, None))
                 && self.settings.is_none_or(|known| known.contains(&name))
     }
 

@@ -5,7 +5,7 @@
 
 use crate::profile::identity::Identity;
 use crate::profile::service::Profile;
-use crate::profile::version::ServerRelease;
+use crate::profile::version::{ServerRelease, Version};
 use crate::text::Dialect;
 
 /// The version of Redis that INFO reports in all versions of Valkey:
@@ -16,7 +16,7 @@ const COMPATIBLE_WITH: &str = "7.2.4";
 /// <https://github.com/valkey-io/valkey/releases/tag/7.2.4-rc1>
 pub(super) const fn of_7_2(name: &'static str, info: &'static [(&'static str, &'static str)]) -> Profile {
     let identity = Identity { hello: ("redis", COMPATIBLE_WITH), redis_version: COMPATIBLE_WITH, info };
-    Profile::of_version(name, identity, Dialect::Redis, ServerRelease::Valkey("7.2.4"))
+    Profile::of_version(name, identity, Dialect::Redis, ServerRelease::Valkey(Version::parse(COMPATIBLE_WITH)))
 }
 
 /// Valkey from 8.0 on, which says its own name and version in HELLO unless `extended-redis-compatibility` is set:
@@ -27,7 +27,7 @@ pub(super) const fn version(
     info: &'static [(&'static str, &'static str)],
 ) -> Profile {
     let identity = Identity { hello: ("valkey", version), redis_version: COMPATIBLE_WITH, info };
-    Profile::of_version(name, identity, Dialect::Valkey, ServerRelease::Valkey(version))
+    Profile::of_version(name, identity, Dialect::Valkey, ServerRelease::Valkey(Version::parse(version)))
 }
 
 pub(super) static VALKEY_7_2: Profile =

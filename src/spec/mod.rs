@@ -4,6 +4,7 @@
 //! `COMMAND`: look-up, arity, key positions and with them the shards to lock, the gate, ACL categories, `COMMAND DOCS`
 //! and the table of docs/COMMANDS.md. The type of a handler is not known here: it is a parameter of the [`Row`].
 
+use crate::profile::Version;
 use crate::resp::Request;
 
 pub(crate) mod known;
@@ -374,9 +375,9 @@ pub struct Arg {
     /// True if the keyword is repeated with every repetition.
     pub multiple_token: bool,
     /// The Redis version that introduced the argument, where later than the command.
-    pub since: Option<&'static str>,
+    pub since: Option<Version>,
     /// The Valkey version that introduced the argument, where that is another one.
-    pub valkey: Option<&'static str>,
+    pub valkey: Option<Version>,
     /// True if only Valkey has the argument, since a version of its own.
     pub is_only_valkey: bool,
     /// The notes on the key that COMMAND shows.
@@ -444,17 +445,17 @@ impl Arg {
 
     /// Sets the Redis version that introduced the argument.
     pub const fn since(self, version: &'static str) -> Self {
-        Arg { since: Some(version), ..self }
+        Arg { since: Some(Version::parse(version)), ..self }
     }
 
     /// Sets the Valkey version that introduced the argument, where that is another one.
     pub const fn valkey(self, version: &'static str) -> Self {
-        Arg { valkey: Some(version), ..self }
+        Arg { valkey: Some(Version::parse(version)), ..self }
     }
 
     /// Sets the Valkey version that introduced the argument, which Redis has not.
     pub const fn only_valkey(self, version: &'static str) -> Self {
-        Arg { since: Some(version), is_only_valkey: true, ..self }
+        Arg { since: Some(Version::parse(version)), is_only_valkey: true, ..self }
     }
 }
 
@@ -530,9 +531,9 @@ pub struct Declaration {
     /// The group that the command belongs to.
     pub group: Group,
     /// The Redis version that introduced the command; for a command that only Valkey has, its version.
-    pub since: &'static str,
+    pub since: Option<Version>,
     /// The Valkey version that introduced the command, where that is another one.
-    pub valkey: Option<&'static str>,
+    pub valkey: Option<Version>,
     /// The time complexity.
     pub complexity: &'static str,
     /// The effect of the command, in one sentence.
@@ -541,7 +542,7 @@ pub struct Declaration {
     pub categories: &'static [&'static str],
     /// Command tips, as Redis defines them.
     pub tips: &'static [&'static str],
-    /// The version since which the command is deprecated, and its replacement.
+    /// The version since which the command is deprecated, as the reference of Redis writes it, and its replacement.
     pub deprecated: Option<(&'static str, &'static str)>,
     /// True if the command is documented as a system command, for debugging rather than applications.
     pub internal: bool,
@@ -560,5 +561,5 @@ pub struct Declaration {
     /// The arity, where it differs from the grammar's.
     pub arity: Option<i32>,
     /// The Redis version that introduced the subcommand `HELP`.
-    pub help_since: &'static str,
+    pub help_since: Version,
 }

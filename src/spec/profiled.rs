@@ -1,6 +1,6 @@
 //! The commands that a profile has, with the arguments that they have there.
 
-use crate::profile::{Profile, Since};
+use crate::profile::{Profile, Since, Version};
 use crate::resp::{Request, parse_int};
 use crate::spec::marks::ONLY_VALKEY;
 use crate::spec::registry::{CATEGORIES, least_args};
@@ -45,7 +45,7 @@ impl CommandSpec {
         }
     }
 
-    fn since(&self) -> Since<'static> {
+    fn since(&self) -> Since {
         let is_only_valkey = self.is(ONLY_VALKEY);
         Since { redis: self.command.since, valkey: self.command.valkey, is_only_valkey }
     }
@@ -83,7 +83,7 @@ impl CommandTable {
             let module = what.iter().position(|byte| *byte == b'.').map(|dot| &what[..dot]);
             return module.is_some_and(|module| !profile.modules.iter().any(|known| is_same(module, known)));
         };
-        let inside = what.get(bar + 1..).filter(|_| profile.has_since("7.0.0", None));
+        let inside = what.get(bar + 1..).filter(|_| profile.has_since(Version::new(7, 0, 0), None));
         let subcommand = inside.and_then(|word| command.subcommand(word));
         !command.is_of_version(profile) || subcommand.is_some_and(|command| !command.is_of_version(profile))
     }
@@ -103,8 +103,7 @@ fn kept(args: &[Arg], profile: &Profile) -> Option<Vec<Arg>> {
     let mut is_less = false;
     let mut left = Vec::with_capacity(args.len());
     for arg in args {
-        let since =
-            Since { redis: arg.since.unwrap_or_default(), valkey: arg.valkey, is_only_valkey: arg.is_only_valkey };
+        let since = Since { redis: arg.since, valkey: arg.valkey, is_only_valkey: arg.is_only_valkey };
         if !arg.summary.is_empty() || !profile.engine.has(since) {
             is_less = true;
             continue;

@@ -1,5 +1,6 @@
 //! A row of a command family's table: the declaration of a command, its handler, and its subcommands.
 
+use crate::profile::Version;
 use crate::spec::{
     Arg, Declaration, Effect, ExclusiveIf, Flags, Group, KeySearch, KeyUse, KeysElsewhere, Marks, Redact,
 };
@@ -33,7 +34,7 @@ impl<H: Copy + 'static> Row<H> {
             marks: 0,
             args: &[],
             group,
-            since: "",
+            since: None,
             valkey: None,
             complexity: "",
             summary: "",
@@ -48,7 +49,7 @@ impl<H: Copy + 'static> Row<H> {
             exclusive_if: None,
             effect: Effect::AsIs,
             arity: None,
-            help_since: "5.0.0",
+            help_since: Version::new(5, 0, 0),
         };
         Row { declaration, handler: None, subcommands: &[] }
     }
@@ -61,7 +62,7 @@ impl<H: Copy + 'static> Row<H> {
 
     /// Sets the documentation: version, complexity, summary.
     pub const fn docs(mut self, since: &'static str, complexity: &'static str, summary: &'static str) -> Self {
-        self.declaration.since = since;
+        self.declaration.since = Some(Version::parse(since));
         self.declaration.complexity = complexity;
         self.declaration.summary = summary;
         self
@@ -69,7 +70,7 @@ impl<H: Copy + 'static> Row<H> {
 
     /// Sets the Valkey version that introduced the command, where that is another one than Redis'.
     pub const fn valkey(mut self, since: &'static str) -> Self {
-        self.declaration.valkey = Some(since);
+        self.declaration.valkey = Some(Version::parse(since));
         self
     }
 
@@ -149,7 +150,7 @@ impl<H: Copy + 'static> Row<H> {
 
     /// Sets the Redis version that introduced the container's `HELP`, if it is not 5.0.
     pub const fn help_since(mut self, version: &'static str) -> Self {
-        self.declaration.help_since = version;
+        self.declaration.help_since = Version::parse(version);
         self
     }
 

@@ -16,6 +16,7 @@ use crate::dispatch::args::is_word;
 use crate::dispatch::{Args, Call, Command, Continuation, Env};
 use crate::error::{Error, Result};
 use crate::glob::{Comparison, Pattern};
+use crate::profile::Version;
 use crate::resp::{Output, Protocol, Reply};
 use crate::spec::{FAST, Group, READ, integer, pattern, string};
 use crate::store::entry::Entry;
@@ -166,7 +167,7 @@ fn read_type(word: &[u8], config: &Config) -> Result<Kinds> {
     let found = Type::ALL.into_iter().find(|kind| is_word(word, kind.name()));
     match found {
         Some(kind) => Ok(Kinds::Only(kind)),
-        None if config.answers_since("8.0.0", Some("8.0.0")) => {
+        None if config.answers_since(Version::new(8, 0, 0), Some(Version::new(8, 0, 0))) => {
             Err(Error::other(format!("unknown type name '{}'", String::from_utf8_lossy(until_nul(word)))))
         }
         None => Ok(Kinds::None),

@@ -11,11 +11,13 @@ const PLAIN: Flags = LOADING | STALE;
 
 /// Declares the HELP of a container.
 pub(crate) fn row(container: &Declaration) -> Command {
-    Command::new("HELP", help, PLAIN, container.group).categories(container.categories).docs(
-        container.help_since,
+    let mut row = Command::new("HELP", help, PLAIN, container.group).categories(container.categories).docs(
+        "5.0.0",
         "O(1)",
         "Describes the subcommands.",
-    )
+    );
+    row.declaration.since = Some(container.help_since);
+    row
 }
 
 /// Describes the subcommands of the container that is called.

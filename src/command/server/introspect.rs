@@ -296,7 +296,7 @@ fn document(reply: &mut Reply<'_>, registered: &CommandSpec) {
         + usize::from(!registered.subcommands.is_empty());
     reply.map(fields);
     text_field(reply, "summary", command.summary);
-    text_field(reply, "since", command.since);
+    text_field(reply, "since", &command.since.map(|since| since.to_string()).unwrap_or_default());
     text_field(reply, "group", module.map_or(command.group.name(), |_| "module"));
     if !command.complexity.is_empty() {
         text_field(reply, "complexity", command.complexity);
@@ -392,7 +392,7 @@ fn document_args(reply: &mut Reply<'_>, args: &[Arg], keys: &mut KeyCounter<'_>)
             text_field(reply, "summary", arg.summary);
         }
         if let Some(since) = arg.since {
-            text_field(reply, "since", since);
+            text_field(reply, "since", &since.to_string());
         }
         if !flags.is_empty() {
             reply.bulk(b"flags");

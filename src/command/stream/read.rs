@@ -14,6 +14,7 @@ use crate::dispatch::BlockedRetry;
 use crate::dispatch::args::is_word;
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
+use crate::profile::Version;
 use crate::resp::{OwnedRequest, Protocol, Reply, Request, RequestBuffer, parse_int};
 use crate::spec::{
     ACCESS, Arg, BLOCKING, Effect, Group as Family, KeyFlags, MOVABLE_KEYS, READ, RO, WRITE, block, integer, key,
@@ -285,13 +286,13 @@ fn read_options<'a>(call: &mut Call<'a>, is_group: bool) -> Result<Options<'a>> 
 
 /// Returns the error of a list of streams without an ID for each, in the words of the version.
 fn unbalanced(call: &Call<'_>, is_group: bool) -> Error {
-    let is_since = |redis, valkey| call.config.answers_since(redis, valkey);
+    let is_since_7_2 = call.config.answers_since(Version::new(7, 2, 0), None);
     let symbols = match is_group {
-        true if is_since("7.2.0", None) => "ID or '>'",
-        false if is_since("8.0.0", None) => "ID, '+', or '$'",
+        true if is_since_7_2 => "ID or '>'",
+        false if call.config.answers_since(Version::new(8, 0, 0), None) => "ID, '+', or '$'",
         _ => "ID or '$'",
     };
-    let list = if is_since("7.2.0", None) { format!("'{}' list", call.name()) } else { "XREAD list".to_owned() };
+    let list = if is_since_7_2 { format!("'{}' list", call.name()) } else { "XREAD list".to_owned() };
     Error::other(format!("Unbalanced {list} of streams: for each stream key an {symbols} must be specified."))
 }
 
@@ -316,7 +317,7 @@ fn read_sources<'a>(call: &mut Call<'a>, options: &Options<'_>) -> Result<Source
         {
             return Err(no_group(key.bytes, group, " in XREADGROUP with GROUP option"));
         }
-        if word == b"+" && !call.config.answers_since("7.4.0", Some("8.0.0")) {
+        if word == b"+" && !call.config.answers_since(Version::new(7, 4, 0), Some(Version::new(8, 0, 0))) {
             return Err(Error::InvalidStreamId);
         }
         sources.push((key, start_of(word, stream, options.group.is_some())?));
