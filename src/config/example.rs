@@ -3,6 +3,7 @@
 //! Invariant: the example file, read as a config file, gives the defaults.
 
 use crate::config::help::{in_section, sections};
+use crate::config::section::Section;
 use crate::config::settings::Setting;
 use crate::text::quote;
 
@@ -40,8 +41,8 @@ pub fn example_file() -> String {
     file
 }
 
-fn heading(section: &str) -> String {
-    let title = format!("## {} ", section.to_uppercase());
+fn heading(section: Section) -> String {
+    let title = format!("## {} ", section.title().to_uppercase());
     format!("{title:#<WIDTH$}")
 }
 

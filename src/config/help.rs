@@ -1,12 +1,13 @@
 //! The settings in `--help` and `--help-all`, generated from the table of settings.
 
+use crate::config::section::Section;
 use crate::config::settings::{Setting, SettingEffect};
 
 /// Returns the list of settings for `--help-all`: one line each, with value type, first sentence and default.
 pub(crate) fn settings_help() -> String {
     let mut help = String::from("Settings, as --name value or as lines of a config file:\n");
     for section in sections() {
-        help.push_str(&format!("\n  {section}:\n"));
+        help.push_str(&format!("\n  {}:\n", section.title()));
         for setting in in_section(section) {
             help.push_str(&setting_help(setting));
         }
@@ -27,8 +28,8 @@ pub(crate) fn setting_help(setting: &Setting) -> String {
     format!("    {option:<44} {sentence}{note}\n")
 }
 
-/// Returns the section headings in the order of their first setting.
-pub(super) fn sections() -> Vec<&'static str> {
+/// Returns the sections in the order of their first setting.
+pub(super) fn sections() -> Vec<Section> {
     let mut sections = Vec::new();
     for setting in Setting::all().filter(|setting| setting.is_documented()) {
         if !sections.contains(&setting.section) {
@@ -38,7 +39,7 @@ pub(super) fn sections() -> Vec<&'static str> {
     sections
 }
 
-pub(super) fn in_section(section: &str) -> impl Iterator<Item = &'static Setting> {
+pub(super) fn in_section(section: Section) -> impl Iterator<Item = &'static Setting> {
     Setting::all().filter(move |setting| setting.section == section && setting.is_documented())
 }
 

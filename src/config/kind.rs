@@ -47,7 +47,7 @@ pub enum Kind {
     /// One of these values.
     Choice(&'static [&'static str]),
     /// One of these values, where the first of the pair is an alias of the second.
-    ChoiceOr(&'static [&'static str], (&'static str, &'static str)),
+    ChoiceOr(&'static [&'static str], &'static (&'static str, &'static str)),
     /// `yes` or `no`, where `yes` is rejected at run time for this reason.
     SwitchedOff(&'static str),
     /// Any bytes.
@@ -168,7 +168,7 @@ impl Kind {
             Kind::Octal(max) => octal(word, max),
             Kind::Choice(words) => choice(word, words).ok_or_else(|| not_among(words)),
             Kind::ChoiceOr(words, (other, same)) => match choice(word, words).ok_or_else(|| not_among(words))? {
-                found if found == other.as_bytes() => Ok(same.into()),
+                found if found == other.as_bytes() => Ok((*same).into()),
                 found => Ok(found),
             },
             Kind::FileName(name, what, may_be_empty) => file_name(until_nul(word), name, what, may_be_empty),

@@ -21,6 +21,7 @@ mod lists;
 mod live;
 mod load;
 mod rewrite;
+mod section;
 mod settings;
 mod suggest;
 mod table;

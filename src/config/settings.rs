@@ -20,6 +20,7 @@ use crate::config::field::{
     Unsupported,
 };
 use crate::config::kind::{INT_MAX, INT_MIN, Kind, LONG_MAX};
+use crate::config::section::Section;
 use crate::profile::{self, Profile, Version};
 use crate::store::{Classes, EvictionPolicy, ListLimit};
 
@@ -63,7 +64,7 @@ pub struct Setting {
     /// True if `CONFIG SET` is refused while data is loaded, because the setting determines what is loaded.
     pub fixed_in_loading: bool,
     /// Section in the example file and in `--help`.
-    pub section: &'static str,
+    pub section: Section,
     /// Type of the value.
     pub kind: Kind,
     /// The default value, as canonical text.
@@ -72,8 +73,8 @@ pub struct Setting {
     pub change: ChangeTime,
     /// Effect of the setting.
     pub effect: SettingEffect,
-    /// The documentation: sentences, one per element or continued in the next.
-    pub doc: &'static [&'static str],
+    /// The documentation: sentences; a blank may precede them.
+    pub doc: &'static str,
     store: Store,
 }
 
@@ -87,12 +88,12 @@ enum Store {
 impl Setting {
     /// Declares a setting that is accepted, kept and reported, without any effect.
     pub(super) const fn ignored(
-        section: &'static str,
+        section: Section,
         name: &'static str,
         kind: Kind,
         default: &'static str,
         change: ChangeTime,
-        doc: &'static [&'static str; 1],
+        doc: &'static str,
     ) -> Self {
         let (effect, store) = (SettingEffect::Nothing, Store::Inert);
         let (alias, synonym, since, hidden, secret) = (None, None, None, false, false);
@@ -148,11 +149,11 @@ impl Setting {
 
     /// Returns the documentation as one line, with a note for settings without effect.
     pub fn doc_text(&self) -> String {
-        let mut text: String = self.doc.iter().flat_map(|line| [line.trim(), " "]).collect();
+        let mut text = self.doc.trim_start().to_owned();
         if self.effect == SettingEffect::Nothing {
-            text.push_str("Accepted for compatibility; it has no effect.");
+            text.push_str(" Accepted for compatibility; it has no effect.");
         }
-        text.trim_end().to_owned()
+        text
     }
 
     /// Returns the value in `config` as `CONFIG GET` prints it.
@@ -180,7 +181,7 @@ impl Setting {
 /// of Redis after 7.0 that introduced the setting. `%own` lets each private instance have a value of its own,
 /// and `^fixed` refuses changes while data is loaded.
 macro_rules! supported {
-    ($($section:literal { $(
+    ($($section:ident { $(
         $(#[doc = $doc:literal])+
         $name:literal $(| $alias:literal)? $(~ $synonym:literal)? $(! $hidden:ident)? $(? $secret:ident)? $(@ $since:literal)? $(% $own:ident)? $(^ $fixed:ident)?
             $field:ident: $type:ty = $default:literal, $kind:expr, $change:ident, $effect:ident;
@@ -224,12 +225,12 @@ macro_rules! supported {
             secret: [$({ let $secret = true; $secret },)? false][0],
             own: [$({ let $own = true; $own },)? false][0],
             fixed_in_loading: [$({ let $fixed = true; $fixed },)? false][0],
-            section: $section,
+            section: Section::$section,
             kind: $kind,
             default: $default,
             change: ChangeTime::$change,
             effect: SettingEffect::$effect,
-            doc: &[$($doc),+],
+            doc: concat!($($doc),+),
             store: Store::Field {
                 get: |config| config.$field.to_text(),
                 set: |config, text| config.$field = Field::from_text(text),
@@ -244,11 +245,11 @@ const BULK_LEN_MAX: u64 = u32::MAX as u64;
 const DBFILENAME: Kind = Kind::FileName("dbfilename", "filename", true);
 const APPENDFILENAME: Kind = Kind::FileName("appendfilename", "filename", false);
 const APPENDDIRNAME: Kind = Kind::FileName("appenddirname", "dirname", false);
-const OOM_SCORE: Kind = Kind::ChoiceOr(&["no", "yes", "relative", "absolute"], ("relative", "yes"));
+const OOM_SCORE: Kind = Kind::ChoiceOr(&["no", "yes", "relative", "absolute"], &("relative", "yes"));
 const ALLOWANCE: Kind = Kind::Choice(Allowance::WORDS);
 
 supported! {
-    "Network" {
+    Network {
         /// Accepts TCP connections on this port. With `tls-port` or `unixsocket`, 0 accepts none; otherwise 0 selects a
         /// free port, which is printed as a line of JSON on standard output; the log goes to standard error then.
         "port" port: u16 = "6379", Kind::Int(0, 65535), Runtime, Supported;
@@ -268,7 +269,7 @@ supported! {
         /// Disconnects a client that is idle for this many seconds; 0 disables that.
         "timeout" %own timeout_s: u32 = "0", Kind::Int(0, INT_MAX), Runtime, Supported;
     }
-    "Metrics" {
+    Metrics {
         /// Serves HTTP on this port: /metrics for Prometheus, and a page with locks, queues, rates and memory;
         /// 0 serves none. With a password for the default user, requests need one too (HTTP Basic, not encrypted): a
         /// user who may call INFO, and for the page also LOCK.LIST, CLIENT LIST and SLOWLOG GET.
@@ -281,7 +282,7 @@ supported! {
         /// Empty: nothing can be changed through the port.
         "metrics-release-user" !hidden metrics_release_user: Option<Vec<u8>> = "", Kind::Text, Runtime, Supported;
     }
-    "General" {
+    General {
         /// The number of databases, which SELECT numbers from 0.
         "databases" databases: u32 = "16", Kind::Int(1, INT_MAX), Start, Supported;
         /// Logs messages of this level and above.
@@ -335,7 +336,7 @@ supported! {
         /// Checks the total memory of clients this many times per second. Keys expire exactly, without such a timer.
         "hz" hz: u32 = "10", Kind::Clamped(1, 500), Runtime, Supported;
     }
-    "TLS" {
+    Tls {
         /// Accepts TLS connections on this port, at the addresses of `bind`; 0 accepts none.
         "tls-port" tls_port: u16 = "0", Kind::Int(0, 65535), Runtime, Supported;
         /// The server's certificate chain, in a PEM file, the server's own certificate first.
@@ -364,7 +365,7 @@ supported! {
         /// The number of sessions that can be resumed.
         "tls-session-cache-size" tls_session_cache_size: u32 = "20480", Kind::Int(0, INT_MAX), Runtime, Supported;
     }
-    "Testing" {
+    Testing {
         /// Adds the commands TEST.*, which let tests steer time, inject faults and see the calls received. Every
         /// client can use them: never for a server that keeps data.
         "test-mode" !hidden test_mode: bool = "no", Kind::Switch, Start, Supported;
@@ -390,11 +391,11 @@ supported! {
         /// and the log goes to standard error. Not for a daemon.
         "exit-on-stdin-close" !hidden exit_on_stdin_close: bool = "no", Kind::Switch, Start, Supported;
     }
-    "Threads" {
+    Threads {
         /// The number of threads that serve connections; 0 selects one for every two cores.
         "worker-threads" !hidden worker_threads: u32 = "0", Kind::Int(0, 1024), Start, Supported;
     }
-    "Security" {
+    Security {
         /// The password of the default user (AUTH); empty means none.
         "requirepass" ?secret requirepass: Option<Vec<u8>> = "", Kind::Bytes, Runtime, Supported;
         /// Loads users and their permissions from this file in `dir`; ACL SAVE writes it and ACL LOAD reloads it.
@@ -412,7 +413,7 @@ supported! {
         /// Allows MODULE: to all clients (`yes`), to clients on this machine (`local`), or to none (`no`).
         "enable-module-command" enable_module_command: Allowance = "no", ALLOWANCE, Start, Supported;
     }
-    "Monitoring" {
+    Monitoring {
         /// Records commands that take this many microseconds in the slow log; 0 records all and -1 none.
         "slowlog-log-slower-than" ~ "commandlog-execution-slower-than" %own slowlog_log_slower_than: i64 = "10000",
             Kind::Int(-1, i64::MAX), Runtime, Supported;
@@ -438,7 +439,7 @@ supported! {
         /// of g$lshzxetd.
         "notify-keyspace-events" %own notify_keyspace_events: Classes = "", Kind::Events, Runtime, Supported;
     }
-    "Data types" {
+    DataTypes {
         /// The maximum size of a HyperLogLog in the sparse encoding, in bytes; a larger one is converted to the dense
         /// encoding of 12304 bytes, which is faster.
         "hll-sparse-max-bytes" %own hll_sparse_max_bytes: usize = "3000", Kind::Memory(0, LONG_MAX), Runtime, Supported;
@@ -486,7 +487,7 @@ supported! {
         /// The expansion of cuckoo filters that are created without one; with 0 they do not expand.
         "cf-expansion-factor" !hidden %own cf_expansion_factor: u16 = "1", Kind::OfModule("cf-expansion-factor", 0, 32768), Runtime, Supported;
     }
-    "Memory" {
+    Memory {
         /// The limit of the memory for data and clients' buffers, in bytes; 0 is no limit.
         "maxmemory" %own maxmemory: u64 = "0", Kind::Memory(0, u64::MAX), Runtime, Supported;
         /// Selects the keys to evict when memory runs out: among all keys (allkeys) or those with a TTL (volatile) the
@@ -505,7 +506,7 @@ supported! {
         /// are invalidated. 0 is no limit.
         "tracking-table-max-keys" %own tracking_table_max_keys: usize = "1000000", Kind::Int(0, i64::MAX), Runtime, Supported;
     }
-    "Snapshots and append-only file" {
+    Persistence {
         /// Saves a snapshot when so many seconds have passed since the last one and there were so many changes: pairs of
         /// both numbers. An empty list never does. In test mode, and in a server that another program embeds, it is
         /// empty unless it is set.
@@ -560,7 +561,7 @@ supported! {
         /// Retains append-only files that are no longer needed. For tests.
         "aof-disable-auto-gc" %own aof_disable_auto_gc: bool = "no", Kind::Switch, Runtime, Supported;
     }
-    "Engine" {
+    Engine {
         /// The place of the data: the memory of this process (`memory`), or an etcd cluster (`etcd`) that any number of
         /// processes serve together. With `etcd` there are no snapshots, no append-only file and no replicas.
         "engine" !hidden engine: EngineKind = "memory", Kind::Choice(EngineKind::WORDS), Start, Supported;
@@ -590,7 +591,7 @@ supported! {
         /// The largest value of a key, in bytes as in a dump; a write of a larger one fails. etcd itself takes 1.5 MB.
         "etcd-value-max" !hidden etcd_value_max: usize = "1048576", Kind::Memory(1024, 1 << 20), Runtime, Supported;
     }
-    "Replication" {
+    Replication {
         /// Makes the server a replica of the one at this host and port, of which it gets all data and every change; see
         /// REPLICAOF, which changes it.
         "replicaof" | "slaveof" replicaof: Option<HostPort> = "", Kind::Primary, Start, Supported;
@@ -639,7 +640,7 @@ supported! {
         /// Ignores a replica that was silent for this many seconds; 0 disables `min-replicas-to-write`.
         "min-replicas-max-lag" | "min-slaves-max-lag" %own min_replicas_max_lag_s: u32 = "10", Kind::Int(0, INT_MAX), Runtime, Supported;
     }
-    "Cluster" {
+    Cluster {
         /// Makes the server a cluster of one node, which has all 16384 slots: cluster clients work unchanged, and the keys of a
         /// call, a transaction or a script have to be in one slot. With `engine etcd` its nodes are all processes with the same
         /// data and this setting, to which the slots are dealt.
@@ -675,12 +676,12 @@ supported! {
         /// Serves the channels of shards while the cluster is down.
         "cluster-allow-pubsubshard-when-down" %own cluster_allow_pubsubshard_when_down: bool = "yes", Kind::Switch, Runtime, Supported;
     }
-    "Scripts" {
+    Scripts {
         /// The time in milliseconds after which a running script makes other clients get BUSY errors, and can be
         /// killed; 0 makes them wait.
         "busy-reply-threshold" | "lua-time-limit" %own busy_reply_threshold_ms: u64 = "5000", Kind::Int(0, i64::MAX), Runtime, Supported;
     }
-    "Clients" {
+    Clients {
         /// The maximum number of clients at a time; further ones are rejected.
         "maxclients" maxclients: u32 = "10000", Kind::Int(1, u32::MAX as i64), Runtime, Supported;
         /// The maximum length of a single argument of a request, in bytes.

@@ -4,6 +4,8 @@
 //! `COMMAND`: look-up, arity, key positions and with them the shards to lock, the gate, ACL categories, `COMMAND DOCS`
 //! and the table of docs/COMMANDS.md. The type of a handler is not known here: it is a parameter of the [`Row`].
 
+use std::num::NonZero;
+
 use crate::profile::Version;
 use crate::resp::Request;
 
@@ -243,7 +245,7 @@ impl Group {
 }
 
 /// A set of the key flags below: the use that a command makes of a key.
-pub(crate) type KeyFlags = u32;
+pub(crate) type KeyFlags = u16;
 
 /// Returns the use that a request makes of its keys; its number of arguments fits the arity.
 pub(crate) type KeyUse = fn(Request<'_>) -> KeyFlags;
@@ -383,7 +385,7 @@ pub struct Arg {
     /// The notes on the key that COMMAND shows.
     pub key_notes: Option<&'static str>,
     /// The use of the keys that the argument names, when neither names nor positions are known in advance.
-    pub unplaced: Option<KeyFlags>,
+    pub unplaced: Option<NonZero<KeyFlags>>,
     /// True if the argument is an element that the command looks up in the collection of its key.
     pub is_element: bool,
 }
@@ -440,7 +442,7 @@ impl Arg {
 
     /// Declares that neither names nor positions of the keys are known in advance, and the reason.
     pub const fn unplaced(self, flags: KeyFlags, why: &'static str) -> Self {
-        Arg { unplaced: Some(flags), key_notes: Some(why), ..self }
+        Arg { unplaced: NonZero::new(flags), key_notes: Some(why), ..self }
     }
 
     /// Sets the Redis version that introduced the argument.

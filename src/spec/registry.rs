@@ -514,7 +514,7 @@ fn key_specs(args: &[Arg], name_args: usize) -> Vec<KeySpec> {
         if let Some(flags) = arg.unplaced
             && !specs.iter().any(|spec| spec.notes == arg.key_notes)
         {
-            specs.push(KeySpec { unplaced: true, notes: arg.key_notes, ..KeySpec::new(flags) });
+            specs.push(KeySpec { unplaced: true, notes: arg.key_notes, ..KeySpec::new(flags.get()) });
         }
     }
     specs

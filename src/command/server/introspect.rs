@@ -1,5 +1,7 @@
 //! COMMAND and its subcommands, computed from the declarations.
 
+use std::ops::BitAnd;
+
 use crate::dispatch::args::is_word;
 use crate::dispatch::plan::find;
 use crate::dispatch::{Call, Command};
@@ -263,8 +265,8 @@ fn search_word(reply: &mut Reply<'_>, keyword: &str, from: i64) {
     reply.int(from);
 }
 
-fn names_of(flags: u32, names: &[(u32, &'static str)]) -> Vec<&'static str> {
-    names.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name).collect()
+fn names_of<F: Copy + BitAnd<Output = F> + PartialEq>(flags: F, names: &[(F, &'static str)]) -> Vec<&'static str> {
+    names.iter().filter(|(flag, _)| flags & *flag == *flag).map(|(_, name)| *name).collect()
 }
 
 /// Writes a set of simple strings.
