@@ -10,6 +10,7 @@ use crate::client::registry::{ClientWait, Suspended};
 use crate::client::session::{Transaction, Watch};
 use crate::error::{Error, Result};
 use crate::resp::{Output, OwnedRequest};
+use crate::spec::marks::OF_FUNCTIONS;
 use crate::spec::{CommandSpec, Group};
 use crate::store::KeyName;
 use crate::topology::ClusterView;
@@ -79,9 +80,18 @@ pub(crate) struct StagedCall {
 impl StagedCall {
     /// Returns true if the call runs scripts.
     pub(crate) fn runs_scripts(&self) -> bool {
+        self.commands().any(|command| command.command.group == Group::Scripting)
+    }
+
+    /// Returns true if the call depends on the libraries of functions, or changes them.
+    pub(crate) fn depends_on_functions(&self) -> bool {
+        self.commands().any(|command| command.is(OF_FUNCTIONS))
+    }
+
+    /// Returns the command of the call, and those of its transaction.
+    fn commands(&self) -> impl Iterator<Item = &'static CommandSpec> {
         let queue = self.transaction.iter().flat_map(|transaction| &transaction.queue);
-        let mut commands = queue.map(|(queued, _)| *queued).chain([self.command]);
-        commands.any(|command| command.command.group == Group::Scripting)
+        queue.map(|(queued, _)| *queued).chain([self.command])
     }
 }
 

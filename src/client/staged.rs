@@ -26,6 +26,8 @@ pub(crate) struct Staged {
     pub(crate) held: Vec<HeldToken>,
     /// Lock operations to count when the cluster has the transaction.
     pub(crate) tally: LockTally,
+    /// Texts of the libraries of functions, in the order of their names, if the call has changed them.
+    pub(crate) libraries: Option<Arc<Vec<Vec<u8>>>>,
 }
 
 /// A lock that is held with a token.

@@ -2,14 +2,14 @@
 //! execution, for clusters and for data in one.
 
 use crate::resp::Request;
-use crate::spec::marks::{CHANGES_USERS, CLEARS, PUBLISHES, READS_ANY_KEY, REPEATABLE};
+use crate::spec::marks::{CHANGES_USERS, CLEARS, OF_FUNCTIONS, PUBLISHES, READS_ANY_KEY, REPEATABLE};
 use crate::spec::{CommandSpec, Group, READ, WRITE};
 use crate::store::KeyName;
 use crate::topology::{Slot, SlotsDiffer, same_slot};
 
 /// Returns whether a command reads all keys of a database.
 pub(super) fn needs_all_keys(command: &CommandSpec) -> bool {
-    let is_about_keys = command.flags & (READ | WRITE) != 0 && !command.is(CLEARS);
+    let is_about_keys = command.flags & (READ | WRITE) != 0 && !command.is(CLEARS | OF_FUNCTIONS);
     let names_keys = !command.keys.is_empty() || command.command.key_search.is_some();
     command.is(READS_ANY_KEY) || is_about_keys && !names_keys
 }

@@ -24,7 +24,7 @@ use crate::dispatch::{BlockedRequest, Env, Handlers, Next, Wait};
 use crate::error::{Denial, Error, Result};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply, Request, parse_int};
-use crate::spec::marks::{EXECUTES_QUEUE, NEEDS_FRESH_KEYS, SELECTS_DB};
+use crate::spec::marks::{EXECUTES_QUEUE, NEEDS_FRESH_KEYS, OF_FUNCTIONS, SELECTS_DB};
 use crate::spec::registry::Hashes;
 use crate::spec::{CommandSpec, MAY_REPLICATE, READ, WRITE};
 use crate::store::{BusyFlag, Cx, Lookup, View};
@@ -66,7 +66,7 @@ fn need_of_command(namespace: &Namespace, command: &'static CommandSpec, request
     // Commands that may replicate change data, too: PUBLISH, PFCOUNT, scripts that do not declare otherwise.
     if declares_writes(namespace, command, request, WRITE | MAY_REPLICATE) {
         Need::Staged
-    } else if command.flags & (READ | MAY_REPLICATE) != 0 || command.is(NEEDS_FRESH_KEYS) {
+    } else if command.flags & (READ | MAY_REPLICATE) != 0 || command.is(NEEDS_FRESH_KEYS | OF_FUNCTIONS) {
         // A script that declares that it does not write is taken for a reader, whatever keys it names.
         Need::Fresh
     } else {

@@ -10,8 +10,7 @@ use crate::script::{Functions, Restore};
 /// Returns the source code of all libraries of functions.
 #[cfg(feature = "lua")]
 pub(crate) fn libraries(namespace: &Namespace) -> Arc<Vec<Vec<u8>>> {
-    let engines = namespace.scripts.engines();
-    Arc::new(engines.libraries.all().values().map(|library| library.code.clone()).collect())
+    Arc::new(namespace.scripts.engines().libraries.texts())
 }
 
 #[cfg(feature = "lua")]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::client::engine::StagedCall;
 use crate::client::staged::{LockTally, Staged, StagedMessage};
 use crate::dispatch::staged::run_staged;
+use crate::dispatch::texts::libraries as libraries_of;
 use crate::dispatch::{Env, Handlers, Next};
 use crate::engine::cluster::Revision;
 use crate::engine::flushes::{Cleared, Flushes};
@@ -14,7 +15,7 @@ use crate::engine::guard::Guard;
 use crate::engine::pending::{PendingWork, WorkItem};
 use crate::engine::reads::Reads;
 use crate::engine::stage::{Copy, HandOver, Stage, StageCx, StageOutcome};
-use crate::engine::stored::{StoredClient, StoredMessage, StoredRecord};
+use crate::engine::stored::{StoredClient, StoredLibraries, StoredMessage, StoredRecord};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply};
 use crate::store::{Cx, Key, KeyName, Origin};
@@ -34,6 +35,9 @@ pub(super) trait KnownKeys {
 
     /// Returns when which databases were emptied.
     fn flushes(&self) -> &Flushes;
+
+    /// Returns the revision of the last change of the libraries of functions.
+    fn libraries(&self) -> Revision;
 }
 
 /// Execution of calls on a stage.
@@ -45,6 +49,8 @@ pub(super) struct Execution<'e, K> {
     now: Now,
     tests: BTreeMap<KeyName, Revision>,
     guards: BTreeSet<Guard>,
+    /// The new libraries of functions, if a call has changed them.
+    libraries: Option<StoredLibraries>,
     record: StoredRecord,
     /// The client of the calls so far; 0 for several.
     client: Option<u64>,
@@ -73,6 +79,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
             now,
             tests: BTreeMap::new(),
             guards: BTreeSet::new(),
+            libraries: None,
             record: StoredRecord { number, ..StoredRecord::default() },
             client: None,
             reads: Vec::new(),
@@ -185,6 +192,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
             members,
             tests: self.tests.into_iter().collect(),
             flushed,
+            libraries: self.libraries,
             changed,
             record,
             reads: self.reads,
@@ -238,6 +246,9 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         let is_one = self.client.is_none_or(|first| first == client);
         self.record.client = if is_one { client } else { 0 };
         self.client = Some(self.record.client);
+        if call.depends_on_functions() {
+            self.guards.insert(Guard::Libraries(self.known.libraries()));
+        }
         // A script that takes long marks the mirror as busy, so the mirror must be held.
         let _mirror = call.runs_scripts().then(|| namespace.store.exclusive());
         let (mut hold, mut out) = (self.stage.hold(), Output::new());
@@ -247,7 +258,11 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
             Env::with_present(namespace, handlers, client, |env| run_staged(env, &mut view, call, again, &mut out));
         drop(view);
         drop(hold);
-        let Staged { messages, read, given_fences, fence_replies: fences, demand, held, tally, .. } = end.staged;
+        let Staged { messages, read, given_fences, fence_replies: fences, demand, held, tally, libraries, .. } =
+            end.staged;
+        if let Some(texts) = libraries.filter(|texts| *texts != libraries_of(namespace)) {
+            self.libraries = Some(StoredLibraries { texts: Arc::unwrap_or_clone(texts) });
+        }
         let stored = |StagedMessage { is_sharded, channel, payload }| StoredMessage { is_sharded, channel, payload };
         self.record.messages.extend(messages.into_iter().map(stored));
         if !read.is_empty() {

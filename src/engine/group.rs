@@ -14,7 +14,7 @@ use crate::engine::names::{EtcdName, NamePrefix};
 use crate::engine::pending::PendingWork;
 use crate::engine::reads::Reads;
 use crate::engine::stage::ChangedKey;
-use crate::engine::stored::{StoredFlushes, StoredKey, StoredRecord, StoredWaiter};
+use crate::engine::stored::{StoredFlushes, StoredKey, StoredLibraries, StoredRecord, StoredWaiter};
 use crate::error::Error;
 use crate::resp::{Mark, Output};
 use crate::store::KeyName;
@@ -65,6 +65,8 @@ pub(super) struct CallGroup {
     pub(super) tests: Vec<(KeyName, Revision)>,
     /// The new list of emptied databases, if the calls have emptied any; it takes effect before their other changes.
     pub(super) flushed: Option<StoredFlushes>,
+    /// The new libraries of functions, if a call has changed them.
+    pub(super) libraries: Option<StoredLibraries>,
     pub(super) changed: Vec<ChangedKey>,
     pub(super) record: StoredRecord,
     /// Reads of clients that are to be told of changes.
@@ -86,7 +88,8 @@ pub(super) struct CallGroup {
 impl CallGroup {
     /// Returns true if the calls have changed nothing, so that only their reads have to be confirmed.
     pub(super) fn is_read(&self) -> bool {
-        self.changed.is_empty() && self.flushed.is_none() && self.record.messages.is_empty()
+        let changes_nothing = self.changed.is_empty() && self.flushed.is_none() && self.libraries.is_none();
+        changes_nothing && self.record.messages.is_empty()
     }
 
     /// Returns the index of a call that has panicked: the stage is not as the calls after it would have to find it.
@@ -96,7 +99,8 @@ impl CallGroup {
 
     /// Returns the reason for which the cluster does not accept the changes, if it does not.
     pub(super) fn fault(&self, value_max: usize) -> Option<Error> {
-        let (mut size, mut largest) = (self.record.encoded_len(), 0);
+        let mut largest = self.libraries.as_ref().map_or(0, StoredLibraries::encoded_len);
+        let mut size = self.record.encoded_len() + largest;
         for ChangedKey { key, value, has_field_ttl } in &self.changed {
             if *has_field_ttl {
                 return Some(Error::FieldTtlOnEngine);
@@ -135,6 +139,8 @@ impl CallGroup {
         let mut changes: Vec<ClusterChange> = self.changed.iter().filter_map(change).collect();
         let flushed = self.flushed.as_ref().map(StoredFlushes::encode_to_vec);
         changes.extend(flushed.map(|flushed| ClusterChange::Put(prefix.name(&EtcdName::Flushes), flushed)));
+        let libraries = self.libraries.as_ref().map(StoredLibraries::encode_to_vec);
+        changes.extend(libraries.map(|libraries| ClusterChange::Put(prefix.name(&EtcdName::Libraries), libraries)));
         changes.push(ClusterChange::PutLeased(lane_name.clone(), self.record.encode_to_vec()));
         changes.extend(turns);
         let guarded = self.guards.iter().map(|guard| guard.name(prefix));

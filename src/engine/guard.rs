@@ -12,6 +12,8 @@ pub(super) enum Guard {
     IsGone(u64),
     /// No database was emptied since.
     Flushes(Revision),
+    /// The libraries of functions were not changed since.
+    Libraries(Revision),
     /// The fence base was not changed since.
     FenceBase(Revision),
 }
@@ -22,6 +24,7 @@ impl Guard {
         prefix.name(&match self {
             Guard::Lives(process) | Guard::IsGone(process) => EtcdName::Process(process),
             Guard::Flushes(_) => EtcdName::Flushes,
+            Guard::Libraries(_) => EtcdName::Libraries,
             Guard::FenceBase(_) => EtcdName::Fence,
         })
     }
@@ -31,7 +34,9 @@ impl Guard {
         match self {
             Guard::Lives(_) => Test::Exists(name),
             Guard::IsGone(_) => Test::Unchanged(name, 0),
-            Guard::Flushes(revision) | Guard::FenceBase(revision) => Test::Unchanged(name, revision),
+            Guard::Flushes(revision) | Guard::Libraries(revision) | Guard::FenceBase(revision) => {
+                Test::Unchanged(name, revision)
+            }
         }
     }
 }

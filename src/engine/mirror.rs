@@ -9,6 +9,7 @@ use prost::Message as _;
 use tracing::warn;
 
 use crate::dispatch::serve::may_have;
+use crate::dispatch::texts::set_libraries;
 use crate::engine::cluster::{NamedValue, ReportedChange, Revision, RevisionChanges};
 use crate::engine::flushes::{Cleared, Flushes, HiddenKeys};
 use crate::engine::locks::KnownLocks;
@@ -16,7 +17,7 @@ use crate::engine::locks::LockState;
 use crate::engine::names::{EtcdName, NamePrefix};
 use crate::engine::nodes::KnownNodes;
 use crate::engine::stage::Copy;
-use crate::engine::stored::{ABSENT, StoredEvent, StoredKey, StoredRecord};
+use crate::engine::stored::{ABSENT, StoredEvent, StoredKey, StoredLibraries, StoredRecord};
 use crate::engine::ttl::{CountedTtl, KeyTtls};
 use crate::engine::turns::KeyTurns;
 use crate::engine::value::decode;
@@ -64,6 +65,8 @@ pub(super) struct Mirror {
     due: BinaryHeap<Reverse<(u64, KeyName)>>,
     events: KnownEvents,
     flushes: Flushes,
+    /// Revision of the last change of the libraries of functions; 0 if there were never any.
+    pub(super) libraries: Revision,
     pub(super) hidden: HiddenKeys,
     pub(super) locks: KnownLocks,
     pub(super) turns: KeyTurns,
@@ -84,6 +87,7 @@ impl Mirror {
             due: BinaryHeap::new(),
             events: KnownEvents::default(),
             flushes: Flushes::default(),
+            libraries: 0,
             hidden: HiddenKeys::default(),
         }
     }
@@ -232,7 +236,8 @@ impl Mirror {
         if step.revision <= self.revision {
             return None;
         }
-        let (mut changes, mut record, mut writer, mut dead, mut flushes) = (Vec::new(), None, None, None, None);
+        let (mut changes, mut record, mut writer, mut dead) = (Vec::new(), None, None, None);
+        let (mut flushes, mut libraries) = (None, None);
         for news in step.news {
             let name = match &news {
                 ReportedChange::Put(pair) => self.prefix.parse(&pair.name),
@@ -250,6 +255,7 @@ impl Mirror {
                     self.turns.remove(process, &key, now.mono_ms())
                 }
                 (Some(EtcdName::Flushes), ReportedChange::Put(pair)) => flushes = Some(pair),
+                (Some(EtcdName::Libraries), ReportedChange::Put(pair)) => libraries = Some(pair),
                 (Some(name), ReportedChange::Put(pair)) => self.follow(&name, &pair),
                 _ => {}
             }
@@ -259,7 +265,7 @@ impl Mirror {
         let origin = if is_own { Origin::Client(record.client) } else { Origin::HOST };
         let namespace = self.namespace.clone();
         // Clients that read several keys see all changes of a revision, or none.
-        let is_alone = changes.len() > 1 || flushes.is_some();
+        let is_alone = changes.len() > 1 || flushes.is_some() || libraries.is_some();
         let mut hold =
             if is_alone { GateGuard::from(namespace.store.exclusive()) } else { namespace.store.hold_patiently() };
         self.locks.announce(&record.losses, &namespace.store, (step.revision, now));
@@ -267,6 +273,7 @@ impl Mirror {
             let delete_ms = if is_own { now.mono_ms() } else { now.ms_later(OTHERS_DELETE_MS) };
             self.flush(&mut hold, &pair, (Cx::new(now, origin), delete_ms));
         }
+        libraries.iter().for_each(|pair| self.set_libraries(pair));
         let mut view = hold.view(0, &[], Cx::new(now, origin));
         for (key, pair) in changes {
             match pair {
@@ -303,8 +310,19 @@ impl Mirror {
                 let now_ms = self.namespace.clock.now().mono_ms();
                 self.turns.add(*process, key.clone(), (pair.mod_revision, now_ms));
             }
+            EtcdName::Libraries => self.set_libraries(pair),
             _ => {}
         }
+    }
+
+    /// Replaces the libraries of functions, while no script runs.
+    fn set_libraries(&mut self, pair: &NamedValue) {
+        let stored = StoredLibraries::decode(&pair.value[..]).inspect_err(|error| warn!("{error}")).unwrap_or_default();
+        if let Err(error) = set_libraries(&self.namespace, &stored.texts) {
+            warn!("the libraries of functions: {}", String::from_utf8_lossy(&error.wire_text()));
+            _ = set_libraries(&self.namespace, &[]); // rather none than former ones
+        }
+        self.libraries = pair.mod_revision;
     }
 
     /// Emits the events of calls that have changed nothing.

@@ -4,6 +4,7 @@
 //! format                      the version of the other names and values
 //! fence                       the base of fencing tokens
 //! flushed                     the databases that were emptied, and when
+//! functions                   the libraries of functions
 //! k/<db>/<key>                a key
 //! p/<process>                 a live process, put under its lease, with its address if it is a node
 //! o/<process>/<lane>          the last transaction of a lane of a process
@@ -20,6 +21,8 @@ pub(super) enum EtcdName {
     Fence,
     /// The databases that were emptied, and when.
     Flushes,
+    /// The libraries of functions.
+    Libraries,
     Key(KeyName),
     Process(u64),
     Lane(u64, u32),
@@ -46,6 +49,7 @@ impl NamePrefix {
             EtcdName::Format => b"format".to_vec(),
             EtcdName::Fence => b"fence".to_vec(),
             EtcdName::Flushes => b"flushed".to_vec(),
+            EtcdName::Libraries => b"functions".to_vec(),
             EtcdName::Key((db, key)) => [format!("k/{db}/").as_bytes(), key].concat(),
             EtcdName::Process(process) => format!("p/{process:016x}").into_bytes(),
             EtcdName::Lane(process, lane) => format!("o/{process:016x}/{lane}").into_bytes(),
@@ -74,6 +78,7 @@ impl NamePrefix {
             b"format" => return Some(EtcdName::Format),
             b"fence" => return Some(EtcdName::Fence),
             b"flushed" => return Some(EtcdName::Flushes),
+            b"functions" => return Some(EtcdName::Libraries),
             _ => {}
         }
         let (kind, rest) = rest.split_at_checked(2)?;

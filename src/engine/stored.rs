@@ -336,6 +336,14 @@ pub(super) struct StoredFlush {
     pub(super) revision: i64,
 }
 
+/// The libraries of functions.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct StoredLibraries {
+    /// The texts, in the order of the names.
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub(super) texts: Vec<Vec<u8>>,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct StoredEvent {
     #[prost(uint64, tag = "1")]

@@ -56,6 +56,11 @@ impl Libraries {
         &self.by_name
     }
 
+    /// Returns the texts of all libraries, in the order of their names.
+    pub(crate) fn texts(&self) -> Vec<Vec<u8>> {
+        self.by_name.values().map(|library| library.code.clone()).collect()
+    }
+
     /// Finds a function by its name, case-insensitive.
     #[inline]
     pub fn function(&self, name: &[u8]) -> Option<&FunctionEntry> {

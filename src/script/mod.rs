@@ -150,6 +150,18 @@ impl Scripts {
         Scripts { control, engines: Mutex::default(), counters: Counters::default(), memory_account }
     }
 
+    /// Creates an interpreter of its own for libraries with these texts: calls may change them, and the libraries of the
+    /// namespace stay as they are.
+    ///
+    /// # Errors
+    /// A description of the fault of a library.
+    pub(crate) fn apart(&self, libraries: &[Vec<u8>]) -> Result<Self, Vec<u8>> {
+        let (engines, counters) = (Mutex::default(), Counters::default());
+        let apart = Scripts { control: self.control.clone(), engines, counters, memory_account: Arc::default() };
+        apart.engines().set_libraries(&self.control, libraries)?;
+        Ok(apart)
+    }
+
     /// Locks the interpreters. A running script holds the lock.
     pub fn engines(&self) -> EnginesGuard<'_> {
         EnginesGuard { scripts: self, engines: self.engines.lock() }

@@ -59,5 +59,7 @@ pub(crate) const CONFIGURES: Marks = 1 << 23;
 pub(crate) const NAMES_OPTIONS: Marks = 1 << 25;
 /// Takes an option that it does not know for the id of an entry: XADD.
 pub(crate) const EXPECTS_ID: Marks = 1 << 26;
+/// Depends on the libraries of functions, or changes them.
+pub(crate) const OF_FUNCTIONS: Marks = 1 << 28;
 /// Takes over the locks that are held with its argument, whose keys no argument names: LOCK.RESUME.
 pub(crate) const RESUMES_LOCKS: Marks = 1 << 27;

@@ -19,6 +19,8 @@ mod data;
 pub(crate) mod etcd;
 mod faults;
 mod flushes;
+#[cfg(feature = "lua")]
+mod functions;
 mod groups;
 mod histories;
 mod links;

@@ -1,33 +1,34 @@
 //! FCALL, FCALL_RO, FUNCTION: libraries of functions that are loaded once and called by name.
 
+use std::sync::Arc;
+
 use crate::command::scripting::{RUNS, ScriptRun, key_count, run, run_args, script_error};
 use crate::dispatch::args::is_word;
 use crate::dispatch::post_call::show_ahead;
-use crate::dispatch::{Call, Command};
+use crate::dispatch::{Call, Command, texts};
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::rdb::library;
 use crate::resp::Reply;
-use crate::script::{FLAG_NAMES, FunctionEntry, Functions, Library, Registered, Restore};
-use crate::spec::marks::{ENSURES_SCRIPTS, RUNS_FUNCTION};
+use crate::script::{FLAG_NAMES, FunctionEntry, Functions, Libraries, Library, Registered, Restore, Scripts, Vm};
+use crate::spec::marks::{ENSURES_SCRIPTS, OF_FUNCTIONS, RUNS_FUNCTION};
 use crate::spec::{
-    ALLOW_BUSY, DENY_OOM, EXCLUSIVE, Effect, Flags, Group, MAY_REPLICATE, NO_ENGINE, NO_SCRIPT, READ, WRITE, one_of,
-    string, token,
+    ALLOW_BUSY, DENY_OOM, EXCLUSIVE, Effect, Flags, Group, MAY_REPLICATE, NO_SCRIPT, READ, WRITE, one_of, string, token,
 };
 
 const COST: &str = "Depends on the function that is executed.";
 /// The flags of commands that are alone in the store, so that the log has changes of libraries in the order in which
 /// they were made.
-const CHANGES_LIBRARIES: Flags = WRITE | NO_SCRIPT | EXCLUSIVE | NO_ENGINE;
+const CHANGES_LIBRARIES: Flags = WRITE | NO_SCRIPT | EXCLUSIVE;
 const WRITES_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new("FCALL", fcall, RUNS | MAY_REPLICATE, Group::Scripting)
-        .marks(RUNS_FUNCTION)
+        .marks(RUNS_FUNCTION | OF_FUNCTIONS)
         .args(&run_args("function", false, true))
         .docs("7.0.0", COST, "Calls a function."),
     Command::new("FCALL_RO", fcall_ro, RUNS | READ, Group::Scripting)
-        .marks(RUNS_FUNCTION)
+        .marks(RUNS_FUNCTION | OF_FUNCTIONS)
         .args(&run_args("function", true, true))
         .docs("7.0.0", COST, "Calls a read-only function."),
     Command::container("FUNCTION", Group::Scripting, SUBCOMMANDS).help_since("7.0.0").docs(
@@ -39,16 +40,18 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 const SUBCOMMANDS: &[Command] = &[
     Command::new("DELETE", delete, CHANGES_LIBRARIES, Group::Scripting)
+        .marks(OF_FUNCTIONS)
         .effect(Effect::Given)
         .args(&[string("library-name")])
         .tips(WRITES_ALL)
         .docs("7.0.0", "O(1)", "Deletes a library and its functions."),
-    Command::new("DUMP", dump_libraries, NO_SCRIPT, Group::Scripting).docs(
+    Command::new("DUMP", dump_libraries, NO_SCRIPT, Group::Scripting).marks(OF_FUNCTIONS).docs(
         "7.0.0",
         "O(N) where N is the number of functions",
         "Serialises all libraries for FUNCTION RESTORE.",
     ),
     Command::new("FLUSH", flush, CHANGES_LIBRARIES, Group::Scripting)
+        .marks(OF_FUNCTIONS)
         .effect(Effect::Given)
         .args(&[one_of("async", &[token("async", "ASYNC"), token("sync", "SYNC")]).optional()])
         .tips(WRITES_ALL)
@@ -57,6 +60,7 @@ const SUBCOMMANDS: &[Command] = &[
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
         .docs("7.0.0", "O(1)", "Kills the running function."),
     Command::new("LIST", list, NO_SCRIPT, Group::Scripting)
+        .marks(OF_FUNCTIONS)
         .args(&[
             string("library-name-pattern").token("LIBRARYNAME").optional(),
             token("withcode", "WITHCODE").optional(),
@@ -64,12 +68,13 @@ const SUBCOMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output_order"])
         .docs("7.0.0", "O(N) where N is the number of functions", "Lists the libraries and their functions."),
     Command::new("LOAD", load, CHANGES_LIBRARIES | DENY_OOM, Group::Scripting)
-        .marks(ENSURES_SCRIPTS)
+        .marks(ENSURES_SCRIPTS | OF_FUNCTIONS)
         .effect(Effect::Given)
         .args(&[token("replace", "REPLACE").optional(), string("function-code")])
         .tips(WRITES_ALL)
         .docs("7.0.0", "O(1) (considering compilation time is redundant)", "Loads a library."),
     Command::new("RESTORE", restore, CHANGES_LIBRARIES | DENY_OOM, Group::Scripting)
+        .marks(OF_FUNCTIONS)
         .effect(Effect::Given)
         .args(&[
             string("serialized-value"),
@@ -98,13 +103,44 @@ fn fcall_ro(call: &mut Call<'_>) -> Result<()> {
 fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     show_ahead(call);
     let name = call.args.bytes()?;
-    let scripts = &call.namespace.scripts;
+    let changed = changed_scripts(call)?;
+    let scripts = changed.as_ref().unwrap_or(&call.namespace.scripts);
     let mut engines = scripts.engines();
     let Functions { vm, libraries, buffers } = engines.functions(&scripts.control);
     let FunctionEntry { name, number, flags } =
         libraries.function(name).ok_or_else(|| Error::other("Function not found"))?;
     let keys = key_count(call, || Error::other("Bad number of keys provided"))?;
     run(call, vm, ScriptRun { name, number: *number, flags: *flags, keys, is_read_only }, buffers)
+}
+
+/// Returns the libraries as earlier commands of a transaction have changed them, if the cluster does not have them yet.
+fn changed_scripts(call: &Call<'_>) -> Result<Option<Scripts>> {
+    let changed = call.caller.staged.as_ref().and_then(|staged| staged.libraries.as_ref());
+    changed.map(|texts| call.namespace.scripts.apart(texts).map_err(script_error)).transpose()
+}
+
+/// Changes the libraries. Where the data is in a cluster, that is the cluster's decision: they are changed apart from
+/// those that functions are called from.
+fn change<R>(call: &mut Call<'_>, change: impl FnOnce(&mut Vm, &mut Libraries) -> Result<R>) -> Result<R> {
+    let change_in = |scripts: &Scripts| {
+        let mut engines = scripts.engines();
+        let Functions { vm, libraries, .. } = engines.functions(&scripts.control);
+        change(vm, libraries)
+    };
+    let scripts = &call.namespace.scripts;
+    if call.caller.staged.is_none() {
+        let changed = change_in(scripts)?;
+        call.log_request();
+        return Ok(changed);
+    }
+    let apart = match changed_scripts(call)? {
+        Some(apart) => apart,
+        None => scripts.apart(&texts::libraries(call.namespace)).map_err(script_error)?,
+    };
+    let changed = change_in(&apart)?;
+    let libraries = Some(Arc::new(apart.engines().libraries.texts()));
+    call.caller.staged.iter_mut().for_each(|staged| staged.libraries.clone_from(&libraries));
+    Ok(changed)
 }
 
 fn load(call: &mut Call<'_>) -> Result<()> {
@@ -117,27 +153,15 @@ fn load(call: &mut Call<'_>) -> Result<()> {
         replace = true;
     }
     let code = call.args.next_arg().ok_or(Error::other("Function code is missing"))?;
-    let scripts = &call.namespace.scripts;
-    let mut engines = scripts.engines();
-    let Functions { vm, libraries, .. } = engines.functions(&scripts.control);
-    let name = libraries.load(vm, code, replace).map_err(script_error)?;
+    let name = change(call, |vm, libraries| libraries.load(vm, code, replace).map_err(script_error))?;
     call.reply.bulk(&name);
-    drop(engines);
-    call.log_request();
     Ok(())
 }
 
 fn delete(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
-    let scripts = &call.namespace.scripts;
-    let mut engines = scripts.engines();
-    let Functions { vm, libraries, .. } = engines.functions(&scripts.control);
-    if !libraries.delete(vm, name) {
-        return Err(Error::other("Library not found"));
-    }
+    change(call, |vm, libraries| libraries.delete(vm, name).then_some(()).ok_or(Error::other("Library not found")))?;
     call.reply.ok();
-    drop(engines);
-    call.log_request();
     Ok(())
 }
 
@@ -148,9 +172,13 @@ fn flush(call: &mut Call<'_>) -> Result<()> {
         (Some(mode), _) if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
         _ => return Err(Error::other("FUNCTION FLUSH only supports SYNC|ASYNC option")),
     }
-    call.namespace.scripts.engines().flush_functions();
+    if let Some(staged) = &mut call.caller.staged {
+        staged.libraries = Some(Arc::default());
+    } else {
+        call.namespace.scripts.engines().flush_functions();
+        call.log_request();
+    }
     call.reply.ok();
-    call.log_request();
     Ok(())
 }
 
@@ -179,7 +207,8 @@ fn list(call: &mut Call<'_>) -> Result<()> {
             return Err(script_error([b"Unknown argument ", option].concat()));
         }
     }
-    let engines = call.namespace.scripts.engines();
+    let changed = changed_scripts(call)?;
+    let engines = changed.as_ref().unwrap_or(&call.namespace.scripts).engines();
     let fits = |library: &&Library| pattern.as_ref().is_none_or(|pattern| pattern.matches(&library.name));
     let libraries: Vec<&Library> = engines.libraries.all().values().filter(fits).collect();
     call.reply.array(libraries.len());
@@ -218,9 +247,9 @@ fn describe_function(reply: &mut Reply<'_>, function: &Registered) {
 }
 
 fn dump_libraries(call: &mut Call<'_>) -> Result<()> {
-    let engines = call.namespace.scripts.engines();
-    let codes = engines.libraries.all().values().map(|library| &library.code[..]);
-    let payload = library::dump(codes, call.config.rdbcompression);
+    let changed = changed_scripts(call)?;
+    let texts = changed.as_ref().unwrap_or(&call.namespace.scripts).engines().libraries.texts();
+    let payload = library::dump(texts.iter().map(Vec::as_slice), call.config.rdbcompression);
     call.reply.bulk(&payload);
     Ok(())
 }
@@ -240,13 +269,8 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         }
     };
     let codes = library::parse(payload).map_err(Error::other)?;
-    let scripts = &call.namespace.scripts;
-    let mut engines = scripts.engines();
-    let Functions { vm, libraries, .. } = engines.functions(&scripts.control);
-    libraries.restore(vm, &codes, policy).map_err(script_error)?;
+    change(call, |vm, libraries| libraries.restore(vm, &codes, policy).map_err(script_error))?;
     call.reply.ok();
-    drop(engines);
-    call.log_request();
     Ok(())
 }
 

@@ -175,6 +175,10 @@ impl KnownKeys for Core {
     fn flushes(&self) -> &Flushes {
         self.mirror.flushes()
     }
+
+    fn libraries(&self) -> Revision {
+        self.mirror.libraries
+    }
 }
 
 impl Core {
@@ -314,8 +318,12 @@ impl Core {
     /// Ends calls that have changed nothing, if their reads are the present state.
     fn check(&mut self, group: CallGroup) {
         let is_present = |(key, at): &(KeyName, Revision)| self.mod_revision(key) == *at;
-        let is_unflushed = group.guards.contains(&Guard::Flushes(self.mirror.flushes().changed));
-        if is_unflushed && group.tests.iter().all(is_present) {
+        let is_met = |guard: &Guard| match guard {
+            Guard::Flushes(at) => *at == self.mirror.flushes().changed,
+            Guard::Libraries(at) => *at == self.mirror.libraries,
+            Guard::Lives(_) | Guard::IsGone(_) | Guard::FenceBase(_) => true, // of changes only
+        };
+        if group.guards.iter().all(is_met) && group.tests.iter().all(is_present) {
             self.finish(group, self.mirror.revision());
         } else {
             self.run_again(group);

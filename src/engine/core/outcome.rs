@@ -235,7 +235,9 @@ impl Core {
             let changed = pair.as_ref().map_or(0, |pair| pair.mod_revision);
             match guard {
                 Guard::Lives(process) if pair.is_none() => self.mirror.locks.record_gone(*process),
-                Guard::Flushes(at) | Guard::FenceBase(at) if changed != *at => awaited = Some(done.revision),
+                Guard::Flushes(at) | Guard::Libraries(at) | Guard::FenceBase(at) if changed != *at => {
+                    awaited = Some(done.revision);
+                }
                 Guard::IsGone(_) if pair.is_some() => awaited = Some(done.revision),
                 _ => {}
             }
