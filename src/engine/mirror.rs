@@ -35,6 +35,9 @@ const OTHERS_WAIT_MS: u64 = 50;
 /// milliseconds.
 const OTHERS_DELETE_MS: u64 = 10_000;
 
+/// The revision of libraries that this process could not load.
+const UNKNOWN: Revision = -1;
+
 /// Number of deadlines that are kept beyond two for each key.
 const DUE_SPARE_MAX: usize = 1024;
 
@@ -321,8 +324,10 @@ impl Mirror {
         if let Err(error) = set_libraries(&self.namespace, &stored.texts) {
             warn!("the libraries of functions: {}", String::from_utf8_lossy(&error.wire_text()));
             _ = set_libraries(&self.namespace, &[]); // rather none than former ones
+            self.libraries = UNKNOWN; // so that this process cannot change them
+        } else {
+            self.libraries = pair.mod_revision;
         }
-        self.libraries = pair.mod_revision;
     }
 
     /// Emits the events of calls that have changed nothing.

@@ -25,7 +25,9 @@ use crate::text::Dialect;
 use crate::time::clock::Clock;
 
 /// The time limit for the registration of a library's functions, in milliseconds.
-const LOAD_MS_MAX: u64 = 500;
+pub(super) const LOAD_MS_MAX: u64 = 500;
+/// The same for a library that a server has accepted before, in milliseconds: only one that never ends takes so long.
+pub(super) const ACCEPTED_LOAD_MS_MAX: u64 = 60_000;
 
 const RUNNING: u8 = 1;
 /// The script is a function.
@@ -183,8 +185,9 @@ impl Control {
         self.state.store(0, Relaxed);
     }
 
-    /// Records that a library is about to be loaded.
-    pub(super) fn begin_load(&self) {
+    /// Records that a library is about to be loaded, in at most `limit_ms` milliseconds.
+    pub(super) fn begin_load(&self, limit_ms: u64) {
+        self.threshold_ms.store(limit_ms, Relaxed);
         self.started_real_ms.store(self.real_clock.now().mono_ms(), Relaxed);
         self.state.store(LOADING, Relaxed);
     }
@@ -252,7 +255,8 @@ impl Control {
         let state = self.state.load(Relaxed);
         if state & LOADING != 0 {
             let passed_ms = self.real_clock.now().mono_ms().saturating_sub(self.started_real_ms.load(Relaxed));
-            return if passed_ms > LOAD_MS_MAX { Err("ERR FUNCTION LOAD timeout") } else { Ok(()) };
+            let is_late = passed_ms > self.threshold_ms.load(Relaxed) || self.is_over.load(Relaxed);
+            return if is_late { Err("ERR FUNCTION LOAD timeout") } else { Ok(()) };
         }
         if state & BUSY == 0 {
             self.look_at_the_clock();

@@ -1,9 +1,10 @@
 //! Libraries of functions: loaded by FUNCTION LOAD, called by FCALL.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::memory::heap::{allocation_len, hash_map_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
+use crate::script::control::{ACCEPTED_LOAD_MS_MAX, LOAD_MS_MAX};
 use crate::script::register::{NAME_RULE, is_name};
 use crate::script::shared::Registered;
 use crate::script::shebang;
@@ -89,7 +90,7 @@ impl Libraries {
         if self.by_name.contains_key(&name) && !replace {
             return Err([b"Library '", &name[..], b"' already exists"].concat());
         }
-        let library = run_library(vm, &name, &code[shebang.end..], code)?;
+        let library = run_library(vm, &name, (&code[shebang.end..], code), LOAD_MS_MAX)?;
         let is_taken = |function: &&Registered| {
             let is_own = self.by_name.get(&name).is_some_and(|old| old.has(&function.name));
             self.function(&function.name).is_some() && !is_own
@@ -122,23 +123,55 @@ impl Libraries {
     /// A description of the fault; the libraries are unchanged.
     pub fn restore(&mut self, vm: &mut Vm, codes: &[Vec<u8>], policy: Restore) -> Result<(), Vec<u8>> {
         let mut restored = Libraries::default();
-        let loaded = codes.iter().try_for_each(|code| restored.add(vm, code));
-        if let Err(complaint) = loaded.and_then(|()| self.make_room(vm, &restored, policy)) {
-            restored.by_name.values().for_each(|library| library.forget(vm));
+        let loaded = codes.iter().try_for_each(|code| restored.add(vm, code, LOAD_MS_MAX));
+        let names: HashSet<Vec<u8>> = restored.by_name.keys().cloned().collect();
+        let is_gone = |library: &Library| match policy {
+            Restore::Append => false,
+            Restore::Replace => names.contains(&library.name),
+            Restore::Flush => true,
+        };
+        self.join(vm, restored, loaded, is_gone)
+    }
+
+    /// Deletes libraries and adds others, which were loaded, unless that has failed, or they conflict with those that stay.
+    fn join(
+        &mut self,
+        vm: &mut Vm,
+        added: Libraries,
+        loaded: Result<(), Vec<u8>>,
+        is_gone: impl Fn(&Library) -> bool,
+    ) -> Result<(), Vec<u8>> {
+        if let Err(complaint) = loaded.and_then(|()| self.make_room(vm, &added, is_gone)) {
+            added.by_name.values().for_each(|library| library.forget(vm));
             return Err(complaint);
         }
-        restored.by_name.into_values().for_each(|library| self.link(library));
+        added.by_name.into_values().for_each(|library| self.link(library));
         Ok(())
     }
 
+    /// Replaces the libraries by those with these texts, which a server has accepted before: a slow machine must not
+    /// change the outcome. Those with one of these texts stay as they are.
+    ///
+    /// # Errors
+    /// A description of the fault; the libraries are unchanged.
+    pub(super) fn set(&mut self, vm: &mut Vm, texts: &[Vec<u8>]) -> Result<(), Vec<u8>> {
+        let wanted: HashSet<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+        let known: HashSet<&[u8]> = self.by_name.values().map(|library| &library.code[..]).collect();
+        let mut added = Libraries::default();
+        let missing = texts.iter().filter(|text| !known.contains(&text[..]));
+        let loaded = missing.into_iter().try_for_each(|text| added.add(vm, text, ACCEPTED_LOAD_MS_MAX));
+        let is_gone = |library: &Library| !wanted.contains(&library.code[..]);
+        self.join(vm, added, loaded, is_gone)
+    }
+
     /// Loads a library next to others that are restored with it; none of them is linked yet.
-    fn add(&mut self, vm: &mut Vm, code: &[u8]) -> Result<(), Vec<u8>> {
+    fn add(&mut self, vm: &mut Vm, code: &[u8], limit_ms: u64) -> Result<(), Vec<u8>> {
         let shebang = shebang::of_library(code)?;
         check_shebang(&shebang)?;
         if self.by_name.contains_key(&shebang.name) {
             return Err([b"Library '", &shebang.name[..], b"' already exists"].concat());
         }
-        let library = run_library(vm, &shebang.name, &code[shebang.end..], code)?;
+        let library = run_library(vm, &shebang.name, (&code[shebang.end..], code), limit_ms)?;
         for function in &library.functions {
             let entry = FunctionEntry { name: "".into(), number: 0, flags: 0 };
             if self.functions.insert(function.name.to_ascii_lowercase(), entry).is_some() {
@@ -151,22 +184,20 @@ impl Libraries {
         Ok(())
     }
 
-    /// Deletes libraries by the policy, unless the remaining ones conflict.
-    fn make_room(&mut self, vm: &mut Vm, restored: &Libraries, policy: Restore) -> Result<(), Vec<u8>> {
-        let goes = |name: &Vec<u8>| match policy {
-            Restore::Append => false,
-            Restore::Replace => restored.by_name.contains_key(name),
-            Restore::Flush => true,
-        };
-        if let Some(name) = restored.by_name.keys().find(|name| self.by_name.contains_key(*name) && !goes(name)) {
-            return Err([b"Library ", &name[..], b" already exists"].concat());
+    /// Deletes libraries, unless the remaining ones conflict with those to be added.
+    fn make_room(&mut self, vm: &mut Vm, added: &Libraries, is_gone: impl Fn(&Library) -> bool) -> Result<(), Vec<u8>> {
+        for library in self.by_name.values().filter(|library| !is_gone(library)) {
+            if added.by_name.contains_key(&library.name) {
+                return Err([b"Library ", &library.name[..], b" already exists"].concat());
+            }
         }
-        for library in self.by_name.values().filter(|library| !goes(&library.name)) {
-            if let Some(taken) = library.functions.iter().find(|function| restored.function(&function.name).is_some()) {
+        for library in self.by_name.values().filter(|library| !is_gone(library)) {
+            if let Some(taken) = library.functions.iter().find(|function| added.function(&function.name).is_some()) {
                 return Err([b"Function ", &taken.name[..], b" already exists"].concat());
             }
         }
-        let gone: Vec<Vec<u8>> = self.by_name.keys().filter(|name| goes(name)).cloned().collect();
+        let gone: Vec<Vec<u8>> =
+            self.by_name.values().filter(|library| is_gone(library)).map(|library| library.name.clone()).collect();
         for name in &gone {
             self.delete(vm, name);
         }
@@ -217,11 +248,12 @@ fn check_shebang(shebang: &Shebang) -> Result<(), Vec<u8>> {
     Ok(())
 }
 
-fn run_library(vm: &mut Vm, name: &[u8], text: &[u8], code: &[u8]) -> Result<Library, Vec<u8>> {
+fn run_library(vm: &mut Vm, name: &[u8], (text, code): (&[u8], &[u8]), limit_ms: u64) -> Result<Library, Vec<u8>> {
     let complain = |what: &str, complaint: Vec<u8>| [what.as_bytes(), &complaint].concat();
     let compiled =
         vm.compile(text, "@user_function").map_err(|complaint| complain("Error compiling function: ", complaint))?;
-    let functions = vm.load(compiled).map_err(|complaint| complain("Error registering functions: ", complaint))?;
+    let functions =
+        vm.load(compiled, limit_ms).map_err(|complaint| complain("Error registering functions: ", complaint))?;
     if functions.is_empty() {
         return Err(b"No functions registered".to_vec());
     }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::resp::{Output, Protocol, Reply, Request, RequestBuffer};
-use crate::script::control::Control;
+use crate::script::control::{Control, LOAD_MS_MAX};
 use crate::script::host::{CallReply, Host};
 use crate::script::shared::{Registered, VmKind};
 use crate::script::vm::{ScriptCall, Vm};
@@ -72,7 +72,7 @@ impl Interpreter {
     fn load(&mut self, text: &str) -> Vec<Registered> {
         let compiled = self.vm.compile(text.as_bytes(), "@user_function");
         let compiled = compiled.unwrap_or_else(|error| panic!("{}: {text}", String::from_utf8_lossy(&error)));
-        let loaded = self.vm.load(compiled);
+        let loaded = self.vm.load(compiled, LOAD_MS_MAX);
         loaded.unwrap_or_else(|error| panic!("{}: {text}", String::from_utf8_lossy(&error)))
     }
 

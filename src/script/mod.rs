@@ -285,7 +285,7 @@ impl Engines {
             return Ok(());
         }
         let Functions { vm, libraries, .. } = self.functions(control);
-        libraries.restore(vm, codes, Restore::Flush)
+        libraries.set(vm, codes)
     }
 
     /// Replaces the cached scripts by those with these texts; the flag of a text is true if it was loaded permanently.

@@ -135,9 +135,9 @@ impl Vm {
     ///
     /// # Errors
     /// The error that the text raised.
-    pub(super) fn load(&mut self, _: Compiled) -> Result<Vec<Registered>, Vec<u8>> {
+    pub(super) fn load(&mut self, _: Compiled, limit_ms: u64) -> Result<Vec<Registered>, Vec<u8>> {
         self.lua.begin(MEMORY_MAX);
-        self.lua.data().control.begin_load();
+        self.lua.data().control.begin_load(limit_ms);
         self.lua.data().registered.replace(Some(Vec::new()));
         let mut frame = self.lua.frame();
         set_index(&mut frame, stored::WHILE_LOADING);

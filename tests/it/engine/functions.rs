@@ -53,6 +53,21 @@ fn a_library_that_one_server_has_loaded_is_there_at_all_servers_at_once_and_at_t
 }
 
 #[test]
+fn a_library_that_stays_keeps_its_state_when_another_one_is_loaded() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    load(&mut one, "#!lua name=count\nlocal n=0\nredis.register_function('count',function() n=n+1 return n end)");
+    one.expect(&[("FCALL count 0", ":1"), ("FCALL count 0", ":2")]);
+    load(&mut other, &library("more", "f", 1));
+    one.expect(&[
+        ("FCALL f 0", ":1"),
+        ("FCALL count 0", ":3"),
+        ("FUNCTION DELETE more", "+OK"),
+        ("FCALL count 0", ":4"),
+    ]);
+}
+
+#[test]
 fn a_dump_is_restored_for_all_servers_by_its_policy() {
     let Some(fleet) = Fleet::start(2) else { return };
     let [mut one, mut other] = fleet.two_clients();
