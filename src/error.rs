@@ -30,8 +30,6 @@ pub enum Error {
     TooManyKeysForEngine(&'static str, usize),
     /// A transaction that writes has queued this command, which cannot be repeated as writes can.
     NotRepeatable(&'static str),
-    /// A write leaves a hash or a set whose elements have TTLs of their own.
-    FieldTtlOnEngine,
     /// A value is larger than `etcd-value-max`, or a call changes too much for one transaction.
     TooLargeForEngine,
     /// The cluster that has the data has not confirmed whether the command was executed.
@@ -420,9 +418,6 @@ impl Error {
             Error::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
             Error::NoQuorum => "NOQUORUM the engine cannot reach a majority of the cluster",
             Error::Uncertain => "UNCERTAIN the engine has not confirmed the outcome",
-            Error::FieldTtlOnEngine => {
-                "ERR fields of hashes and members of sets have no TTLs of their own with engine etcd"
-            }
             Error::TooLargeForEngine => "ERR what is written is larger than engine etcd takes, see etcd-value-max",
             Error::NotInteger => "ERR value is not an integer or out of range",
             Error::NotFloat => "ERR value is not a valid float",

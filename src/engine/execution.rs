@@ -205,10 +205,11 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         }
     }
 
-    /// Deletes a key that is due.
+    /// Deletes a key that is due, or what is due of its fields or members.
     fn expire(&self, (db, bytes): &KeyName) {
         let key = Key { bytes, hash: self.namespace.store.hash(bytes) };
-        self.stage.hold().view(*db, Cx::new(self.now, Origin::Expiry)).exists(key);
+        let mut hold = self.stage.hold();
+        hold.view(*db, Cx::new(self.now, Origin::Expiry)).expire(key);
     }
 
     /// Ends the session of a client that a lock may be bound to, and removes waits of dead processes for the lock.

@@ -101,10 +101,7 @@ impl CallGroup {
     pub(super) fn fault(&self, value_max: usize) -> Option<Error> {
         let mut largest = self.libraries.as_ref().map_or(0, StoredLibraries::encoded_len);
         let mut size = self.record.encoded_len() + largest;
-        for ChangedKey { key, value, has_field_ttl } in &self.changed {
-            if *has_field_ttl {
-                return Some(Error::FieldTtlOnEngine);
-            }
+        for ChangedKey { key, value } in &self.changed {
             size += key.1.len();
             if let Some((stored, _)) = value {
                 size += stored.encoded_len();

@@ -24,8 +24,8 @@ use crate::engine::value::decode;
 use crate::namespace::Namespace;
 use crate::push::hub::Message;
 use crate::store::entry::Entry;
-use crate::store::{Classes, Cx, Event, GateGuard, KeyName, Origin, Str, View};
-use crate::time::clock::Now;
+use crate::store::{Classes, Cx, Event, GateGuard, KeyName, Origin, Str, View, nearest_deadline};
+use crate::time::clock::{Deadline, Now};
 
 /// Time for which other processes leave the deletion of a due key to the process that has written it last, in
 /// milliseconds.
@@ -47,6 +47,15 @@ struct Known {
     /// Revision of the last change of the value.
     value_revision: Revision,
     ttls: KeyTtls,
+    /// Time from which on a field of the hash or a member of the set may be removed, in monotonic milliseconds.
+    element_due_ms: Option<u64>,
+}
+
+impl Known {
+    /// Returns the time from which on the key, or a part of it that has a TTL, may be removed, in monotonic milliseconds.
+    fn due_ms(&self) -> Option<u64> {
+        self.ttls.due_ms().into_iter().chain(self.element_due_ms).min()
+    }
 }
 
 /// Source of a key's new state.
@@ -79,6 +88,7 @@ pub(super) struct Mirror {
 impl Mirror {
     /// Creates an empty mirror.
     pub(super) fn new(namespace: Arc<Namespace>, prefix: NamePrefix) -> Self {
+        namespace.store.keep_elements();
         Mirror {
             locks: KnownLocks::new(namespace.clients.clone()),
             turns: KeyTurns::default(),
@@ -161,15 +171,15 @@ impl Mirror {
         let mut hold = self.namespace.store.hold_patiently();
         let mut view = hold.view(0, &[], Cx::new(now, Origin::Replay));
         let value = view.copy_of(key.0, self.namespace.store.key(&key.1));
-        let Known { mod_revision, value_revision, ttls } = known;
+        let Known { mod_revision, value_revision, ttls, .. } = known;
         let (mod_revision, value_revision, ttls) = (*mod_revision, *value_revision, ttls.clone());
         let is_flushed = self.is_flushed(key, mod_revision);
         Copy { mod_revision, value_revision, value, ttls, lock: self.locks.state(key), is_flushed }
     }
 
-    /// Returns the time from which on a key or a holder of it may be removed, in monotonic milliseconds.
-    fn due_ms(&self, key: &KeyName) -> Option<u64> {
-        self.keys.get(key).and_then(|known| known.ttls.due_ms())
+    /// Returns the time from which on a key, or a part of it that has a TTL, may be removed, in monotonic milliseconds.
+    pub(super) fn due_ms(&self, key: &KeyName) -> Option<u64> {
+        self.keys.get(key)?.due_ms()
     }
 
     /// Returns the next deadline of a key, in monotonic milliseconds.
@@ -360,7 +370,7 @@ impl Mirror {
             Cleared::All => hold.view(0, &[], cx).clear(true),
         }
         for (key, known) in self.keys.iter_mut().filter(|(key, _)| cleared.has(key.0)) {
-            (known.value_revision, known.ttls) = (0, KeyTtls::default());
+            (known.value_revision, known.ttls, known.element_due_ms) = (0, KeyTtls::default(), None);
             self.hidden.add(key.clone(), self.locks.has_queue(key));
         }
         self.hidden.delete_from(delete_ms);
@@ -398,11 +408,14 @@ impl Mirror {
         if entry.is_none() && stored.kind != ABSENT {
             warn!("the value of the key '{}' is damaged: it counts as missing", key.1.escape_ascii());
         }
+        let element_deadline = entry.as_ref().and_then(nearest_deadline);
         let value = entry.as_ref().and_then(|entry| Some(entry.get::<Str>().ok()?.as_slice().to_vec()));
         if self.keys.get(&key).is_none_or(|known| known.value_revision != value_revision) {
             view.adopt(key.0, namespace.store.key(&key.1), entry, stored.fence);
         }
-        if let Some(due_ms) = ttls.due_ms().filter(|due_ms| self.due_ms(&key) != Some(*due_ms)) {
+        let element_due_ms = element_deadline.map(|at_ms| Deadline::at_wall_ms(at_ms).mono_ms(now));
+        let known = Known { mod_revision: pair.mod_revision, value_revision, ttls, element_due_ms };
+        if let Some(due_ms) = known.due_ms().filter(|due_ms| self.due_ms(&key) != Some(*due_ms)) {
             // The process that has written the key deletes it first.
             let wait_ms = if self.is_own(writer) { 0 } else { OTHERS_WAIT_MS };
             self.due.push(Reverse((due_ms + wait_ms, key.clone())));
@@ -412,8 +425,8 @@ impl Mirror {
         } else {
             self.hidden.remove(&key);
         }
-        self.locks.adopt((view, &namespace.store), &key, (value.as_deref(), &ttls, state), now);
-        self.keys.insert(key, Known { mod_revision: pair.mod_revision, value_revision, ttls });
+        self.locks.adopt((view, &namespace.store), &key, (value.as_deref(), &known.ttls, state), now);
+        self.keys.insert(key, known);
         if self.due.len() > DUE_SPARE_MAX + 2 * self.keys.len() {
             self.forget_former_ttls();
         }
@@ -421,8 +434,7 @@ impl Mirror {
 
     /// Removes void deadlines, whose TTLs were set again.
     fn forget_former_ttls(&mut self) {
-        let due =
-            |(key, known): (&KeyName, &Known)| Some(Reverse((known.ttls.due_ms()? + OTHERS_WAIT_MS, key.clone())));
+        let due = |(key, known): (&KeyName, &Known)| Some(Reverse((known.due_ms()? + OTHERS_WAIT_MS, key.clone())));
         self.due = self.keys.iter().filter_map(due).collect();
     }
 

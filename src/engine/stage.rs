@@ -15,7 +15,7 @@ use crate::engine::ttl::{CountedTtl, KeyTtls};
 use crate::engine::value::encode;
 use crate::store::entry::Entry;
 use crate::store::{
-    self, Classes, Cx, EventSink, ExclusiveHold, HeldLock, Holder, Holders, KeyName, NEVER, Origin, Store, Str,
+    Classes, Cx, EventSink, ExclusiveHold, HeldLock, Holder, Holders, KeyName, NEVER, Origin, Store, Str,
 };
 use crate::time::clock::{Deadline, Now};
 
@@ -57,8 +57,6 @@ pub(super) struct ChangedKey {
     pub(super) key: KeyName,
     /// The new value, with its TTLs; `None` if the key was deleted.
     pub(super) value: Option<(StoredKey, KeyTtls)>,
-    /// True for a hash with a field that has a TTL of its own.
-    pub(super) has_field_ttl: bool,
 }
 
 /// The deadlines of a key's holders, in monotonic milliseconds, and their TTLs, by the tokens of the holders.
@@ -202,7 +200,7 @@ impl Stage {
         let Some((entry, fence)) = view.copy_of(key.0, name) else {
             let is_awaited = !queue.is_empty();
             let value = is_awaited.then(|| (StoredKey::absent(queue), KeyTtls::default()));
-            return ChangedKey { key, value, has_field_ttl: false };
+            return ChangedKey { key, value };
         };
         let mut ttls = KeyTtls::default();
         let (mut lock, mut holders) = (None, None);
@@ -219,7 +217,6 @@ impl Stage {
             let token = lock.as_ref().and_then(|_| entry.get::<Str>().ok()).map(|text| text.as_slice().to_vec());
             ttls.key = entry.deadline().map(|deadline| self.ttl_of(&key, token.as_deref(), deadline));
         }
-        let has_field_ttl = store::has_field_ttl(&entry);
         let mut stored = encode(&entry, fence, ttls.key, now);
         (stored.lock, stored.holders, stored.queue) = (lock, holders, queue);
         // The TTL of a holder that comes or goes is that of the key, perhaps.
@@ -228,7 +225,7 @@ impl Stage {
         }
         drop(view);
         drop(hold);
-        ChangedKey { key, value: Some((stored, ttls)), has_field_ttl }
+        ChangedKey { key, value: Some((stored, ttls)) }
     }
 
     /// Returns the TTL of a changed key: the former TTL, if it was kept; the TTL of a key that was copied or renamed to

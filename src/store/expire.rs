@@ -151,6 +151,8 @@ pub struct SweepTimer {
     frozen_until_ms: AtomicU64,
     /// Set while expired keys are kept (invisibly) until a primary reports their deletion.
     is_following: AtomicBool,
+    /// Set if expired fields of hashes and members of sets are kept (invisibly) until a cluster reports their deletion.
+    keeps_elements: AtomicBool,
     /// Time for which the fences of removed keys are remembered, in milliseconds.
     fence_memory_ms: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
@@ -163,6 +165,7 @@ impl SweepTimer {
             due_ms: AtomicU64::new(NEVER),
             frozen_until_ms: AtomicU64::new(0),
             is_following: AtomicBool::new(false),
+            keeps_elements: AtomicBool::new(false),
             fence_memory_ms: AtomicU64::new(0),
             wake: Box::new(wake),
         }
@@ -178,6 +181,16 @@ impl SweepTimer {
     pub fn follow(&self, is_following: bool) {
         self.is_following.store(is_following, Ordering::Release);
         (self.wake)(); // keys that have expired meanwhile are due
+    }
+
+    /// Begins keeping expired fields of hashes and members of sets until a cluster reports their deletion.
+    pub(super) fn keep_elements(&self) {
+        self.keeps_elements.store(true, Ordering::Release);
+    }
+
+    /// Returns true if expired fields and members must not be deleted now.
+    pub(super) fn keeps_elements(&self, now_ms: u64) -> bool {
+        self.keeps_elements.load(Ordering::Acquire) || self.frozen_until_ms(now_ms).is_some()
     }
 
     /// Returns the time before which expired keys must not be deleted, if it is after `now_ms`.

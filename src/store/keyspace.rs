@@ -303,6 +303,11 @@ impl Store {
         self.services.sweep_timer.wake();
     }
 
+    /// Begins keeping expired fields of hashes and members of sets (invisibly) until a cluster reports their deletion.
+    pub(crate) fn keep_elements(&self) {
+        self.services.sweep_timer.keep_elements();
+    }
+
     /// Begins or ends keeping expired keys (invisibly) until a primary reports their deletion.
     pub fn follow(&self, is_following: bool) {
         self.services.sweep_timer.follow(is_following);

@@ -69,7 +69,7 @@ pub(crate) use lock::{
 pub(crate) use memory_account::{MemoryAccount, ReportedMemory};
 pub(crate) use prefetch::PrefetchElement;
 pub(crate) use queues::Waiter;
-pub(crate) use shard::{Shard, Totals, has_field_ttl, remove_expired_elements};
+pub(crate) use shard::{Shard, Totals, nearest_deadline, remove_expired_elements};
 pub(crate) use side_record::SideRecord;
 pub(crate) use table::{Hasher, SCAN_POSITIONS};
 pub(crate) use value::stream::{

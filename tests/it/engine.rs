@@ -16,6 +16,7 @@
 
 mod blocked;
 mod data;
+mod elements;
 pub(crate) mod etcd;
 mod faults;
 mod flushes;

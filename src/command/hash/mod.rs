@@ -15,8 +15,8 @@ use crate::command::ttl::{CONDITION, EXPIRATION_OR_KEEPTTL, EXPIRATION_OR_PERSIS
 use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::spec::{
-    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, NO_ENGINE, READ, RO, RW, UPDATE, WRITE, block, double,
-    element, integer, key, one_of, pattern, string, token, unix_time,
+    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, READ, RO, RW, UPDATE, WRITE, block, double, element,
+    integer, key, one_of, pattern, string, token, unix_time,
 };
 use crate::store::value::{Hash, HashText};
 use crate::store::{Classes, Event, Lookup};
@@ -53,12 +53,12 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("HEXISTS", hexists, READ | FAST, Group::Hash)
         .args(&[ASKED_KEY, FIELD])
         .docs("2.0.0", "O(1)", "Tells whether a hash has a field."),
-    Command::new("HEXPIRE", expire::hexpire, WRITE | DENY_OOM | FAST | NO_ENGINE, Group::Hash)
+    Command::new("HEXPIRE", expire::hexpire, WRITE | DENY_OOM | FAST, Group::Hash)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, integer("seconds"), CONDITION, FIELDS])
         .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Makes fields expire after a number of seconds."),
-    Command::new("HEXPIREAT", expire::hexpireat, WRITE | DENY_OOM | FAST | NO_ENGINE, Group::Hash)
+    Command::new("HEXPIREAT", expire::hexpireat, WRITE | DENY_OOM | FAST, Group::Hash)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, unix_time("unix-time-seconds"), CONDITION, FIELDS])
         .valkey("9.0.0")
@@ -111,12 +111,12 @@ pub(crate) const COMMANDS: &[Command] = &[
         .args(&[CHANGED_KEY, FIELDS])
         .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Removes the expirations of fields."),
-    Command::new("HPEXPIRE", expire::hpexpire, WRITE | DENY_OOM | FAST | NO_ENGINE, Group::Hash)
+    Command::new("HPEXPIRE", expire::hpexpire, WRITE | DENY_OOM | FAST, Group::Hash)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, integer("milliseconds"), CONDITION, FIELDS])
         .valkey("9.0.0")
         .docs("7.4.0", FIELDS_COST, "Makes fields expire after a number of milliseconds."),
-    Command::new("HPEXPIREAT", expire::hpexpireat, WRITE | DENY_OOM | FAST | NO_ENGINE, Group::Hash)
+    Command::new("HPEXPIREAT", expire::hpexpireat, WRITE | DENY_OOM | FAST, Group::Hash)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, unix_time("unix-time-milliseconds"), CONDITION, FIELDS])
         .valkey("9.0.0")

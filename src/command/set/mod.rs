@@ -18,8 +18,8 @@ use crate::dispatch::{Call, Command};
 use crate::error::Result;
 use crate::resp::Reply;
 use crate::spec::{
-    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, NO_ENGINE, OW, READ, RO, RW, UPDATE,
-    WRITE, block, element, integer, key, one_of, pattern, token, unix_time,
+    ACCESS, Arg, DELETE, DENY_OOM, Effect, FAST, Group, INSERT, MOVABLE_KEYS, OW, READ, RO, RW, UPDATE, WRITE, block,
+    element, integer, key, one_of, pattern, token, unix_time,
 };
 use crate::store::value::listpack::StoredElement;
 use crate::store::value::{Set, SetRef};
@@ -58,11 +58,11 @@ pub(crate) const COMMANDS: &[Command] = &[
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, SADDEX_CONDITION, EXPIRATION_OR_KEEPTTL, MEMBERS])
         .docs("8.12.0", SADDEX_COST, "Adds members to a set, optionally under a condition and with an expiration."),
-    Command::new("SEXPIRE", expire::sexpire, WRITE | FAST | NO_ENGINE, Group::Set)
+    Command::new("SEXPIRE", expire::sexpire, WRITE | FAST, Group::Set)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, integer("seconds"), CONDITION, MEMBERS])
         .docs("8.12.0", MEMBERS_COST, "Makes members expire after a number of seconds."),
-    Command::new("SEXPIREAT", expire::sexpireat, WRITE | FAST | NO_ENGINE, Group::Set)
+    Command::new("SEXPIREAT", expire::sexpireat, WRITE | FAST, Group::Set)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, unix_time("unix-time-seconds"), CONDITION, MEMBERS])
         .docs("8.12.0", MEMBERS_COST, "Makes members expire at a Unix time in seconds."),
@@ -72,11 +72,11 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new("SPERSIST", expire::spersist, WRITE | FAST, Group::Set)
         .args(&[CHANGED_KEY, MEMBERS])
         .docs("8.12.0", MEMBERS_COST, "Removes the expirations of members."),
-    Command::new("SPEXPIRE", expire::spexpire, WRITE | FAST | NO_ENGINE, Group::Set)
+    Command::new("SPEXPIRE", expire::spexpire, WRITE | FAST, Group::Set)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, integer("milliseconds"), CONDITION, MEMBERS])
         .docs("8.12.0", MEMBERS_COST, "Makes members expire after a number of milliseconds."),
-    Command::new("SPEXPIREAT", expire::spexpireat, WRITE | FAST | NO_ENGINE, Group::Set)
+    Command::new("SPEXPIREAT", expire::spexpireat, WRITE | FAST, Group::Set)
         .effect(Effect::Given)
         .args(&[CHANGED_KEY, unix_time("unix-time-milliseconds"), CONDITION, MEMBERS])
         .docs("8.12.0", MEMBERS_COST, "Makes members expire at a Unix time in milliseconds."),

@@ -497,7 +497,7 @@ impl Core {
         self.count_locks(tally);
         self.record_sessions(&changed, revision);
         self.reads.record_revision(record.number, revision);
-        for ChangedKey { key, value, .. } in changed {
+        for ChangedKey { key, value } in changed {
             let mod_revision = if value.is_some() { revision } else { 0 };
             let value = value.map(|(stored, ttls)| (stored, ttls.confirmed(staged, now)));
             self.know(key, Ahead { revision, mod_revision, value });
@@ -539,7 +539,7 @@ impl Core {
 
     /// Delays the deletion of keys that still exist: a state ahead of the mirror may count their TTL from a later time.
     fn look_again(&mut self, keys: &[KeyName]) {
-        for key in keys.iter().filter(|key| self.mirror.ttl(key).is_some()).cloned().collect::<Vec<_>>() {
+        for key in keys.iter().filter(|key| self.mirror.due_ms(key).is_some()).cloned().collect::<Vec<_>>() {
             self.mirror.delay_due(key, self.now().ms_later(RETRY_MS));
         }
     }

@@ -63,7 +63,7 @@ impl FieldDeadlines {
 
 /// Returns a lower bound of the deadlines of an entry's fields.
 #[inline]
-pub(in crate::store) fn nearest_deadline(entry: &Entry) -> Option<i64> {
+pub(crate) fn nearest_deadline(entry: &Entry) -> Option<i64> {
     if entry.is_of(Type::Hash) || entry.is_of(Type::Set) { nearest_of_elements(entry) } else { None }
 }
 
@@ -95,11 +95,6 @@ pub(super) fn has_no_element(entry: &Entry, cx: &Cx) -> bool {
         Type::Set => Set::read(entry).seen_by(cx).len() == 0,
         _ => VisibleHash::new(Hash::read(entry), cx).is_empty(),
     }
-}
-
-/// Returns true if an element of an entry, a field of a hash or a member of a set, has a TTL of its own.
-pub(crate) fn has_field_ttl(entry: &Entry) -> bool {
-    nearest_deadline(entry).is_some()
 }
 
 /// Returns the wall-clock time in milliseconds since 1970.

@@ -78,7 +78,7 @@ impl Keys {
     }
 
     fn keeps_expired(&self, cx: &Cx) -> bool {
-        self.sweep_timer.frozen_until_ms(cx.now.mono_ms()).is_some()
+        self.sweep_timer.keeps_elements(cx.now.mono_ms())
     }
 
     /// Removes up to `max` expired fields of a key, unless they have to stay; returns their number.

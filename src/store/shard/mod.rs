@@ -21,8 +21,8 @@ use crate::store::entry::Entry;
 use crate::store::services::Services;
 
 pub(crate) use edit::Edit;
-pub(crate) use field_deadlines::{has_field_ttl, remove_expired_elements};
-pub(super) use field_deadlines::{nearest_deadline, wall_ms};
+pub(super) use field_deadlines::wall_ms;
+pub(crate) use field_deadlines::{nearest_deadline, remove_expired_elements};
 pub(crate) use keys::Keys;
 use keys::is_expired;
 pub(crate) use totals::Totals;

@@ -20,6 +20,13 @@ impl View<'_> {
         });
     }
 
+    /// Deletes a key that has expired, or its fields or members that have.
+    pub(crate) fn expire(&mut self, key: Key<'_>) {
+        if self.exists(key) {
+            self.expire_fields(key, true);
+        }
+    }
+
     /// Emits an event of a key of any database.
     pub(crate) fn emit_in(&mut self, db: usize, key: Key<'_>, event: &'static Event) {
         self.access.with_shard(Some(db), shard_of(key.hash), |shard| shard.keys.emit(key, event));

@@ -169,8 +169,6 @@ fn commands_that_a_cluster_does_not_have_are_refused_by_name() {
         ("SAVE", "save"),
         ("BGSAVE", "bgsave"),
         ("BGREWRITEAOF", "bgrewriteaof"),
-        ("HEXPIRE hash 10 FIELDS 1 f", "hexpire"),
-        ("SEXPIRE set 10 MEMBERS 1 a", "sexpire"),
         ("HIMPORT PREPARE f a b", "himport|prepare"),
         ("HIMPORT SET k f 1 2", "himport|set"),
         ("XCFGSET s IDMP-MAXSIZE 5", "xcfgset"),
@@ -204,9 +202,6 @@ fn values_and_transactions_that_etcd_does_not_take_are_refused_and_change_nothin
     assert_eq!(client.call_args(&request), too_many);
     assert_eq!(client.call_args(&request[..241]), "+OK");
     client.expect(&[("DBSIZE", ":121"), ("MGET k0 k119 k120", "*3 $1 v $1 v $-1")]);
-    let restored = client.call_args(&["HSETEX", "hash", "EX", "10", "FIELDS", "1", "f", "v"]);
-    assert_eq!(restored, "-ERR fields of hashes and members of sets have no TTLs of their own with engine etcd");
-    client.expect(&[("EXISTS hash", ":0"), ("SADDEX set EX 10 MEMBERS 1 a", restored.as_str()), ("EXISTS set", ":0")]);
 }
 
 #[test]
