@@ -8,9 +8,10 @@ use crate::memory::marked::MarkedBytes;
 use crate::rdb::{Compression, Reader, VERSION_7_4};
 use crate::store::entry::Entry;
 use crate::store::limits::ValueLimits;
+use crate::store::value::Type;
 use crate::store::{Hasher, StringHint};
 use crate::time::clock::{Deadline, Now};
-use crate::types::payload::{ValueOptions, ValueTarget, kind_of, read, write_body};
+use crate::types::payload::{ValueOptions, ValueTarget, kind_of, read_dump, write_body};
 
 /// Converts an entry to its stored form.
 pub(super) fn encode(entry: &Entry, fence: i64, ttl: Option<CountedTtl>, now: Now) -> StoredKey {
@@ -21,7 +22,7 @@ pub(super) fn encode(entry: &Entry, fence: i64, ttl: Option<CountedTtl>, now: No
         body: Bytes::from(body.into_parts().0),
         ttl: ttl.map(|ttl| ttl.stored(now)),
         fence,
-        hint: entry.hint() as u32,
+        hint: if entry.is_of(Type::String) { entry.hint() as u32 } else { 0 },
         ..StoredKey::default()
     }
 }
@@ -37,9 +38,10 @@ pub(super) fn decode(
     let options = ValueOptions { compression: Compression::Never, len_max: stored.body.len() };
     let target = ValueTarget { key, deadline, limits, hasher };
     let mut reader = Reader::new(&stored.body);
-    let mut entry = read(u8::try_from(stored.kind).ok()?, &mut reader, target, options).ok()?;
+    let mut entry = read_dump(u8::try_from(stored.kind).ok()?, &mut reader, target, options).ok()?;
     let hints = [StringHint::Plain, StringHint::NotInt, StringHint::Raw];
-    if let Some(hint) = hints.into_iter().find(|hint| *hint as u32 == stored.hint && *hint != StringHint::Plain) {
+    let hint = hints.into_iter().find(|hint| *hint as u32 == stored.hint && *hint != StringHint::Plain);
+    if let Some(hint) = hint.filter(|_| entry.is_of(Type::String)) {
         entry.set_hint(hint);
     }
     reader.rest().is_empty().then_some(entry)
