@@ -1,6 +1,7 @@
 //! State of a client's calls that an engine needs, where the data is in a cluster: the keys that the calls may access,
 //! and the known freshness of the mirror.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use crate::error::Error;
@@ -26,9 +27,12 @@ pub(crate) struct Staged {
     pub(crate) held: Vec<HeldToken>,
     /// Lock operations to count when the cluster has the transaction.
     pub(crate) tally: LockTally,
-    /// Texts of the libraries of functions, in the order of their names, if the call has changed them.
-    pub(crate) libraries: Option<Arc<Vec<Vec<u8>>>>,
+    /// The libraries of functions, if this call or an earlier one of the same transaction has changed them.
+    pub(crate) functions: Option<ChangedFunctions>,
 }
+
+/// An interpreter with libraries that the cluster does not have yet; a type that this layer does not know.
+pub(crate) type ChangedFunctions = Arc<dyn Any + Send + Sync>;
 
 /// A lock that is held with a token.
 #[derive(Clone)]

@@ -366,20 +366,20 @@ pub(crate) struct StagedEnd {
     pub(crate) staged: Staged,
 }
 
-/// Executes a call on copies of its keys: for its client or, with `again`, because the client is blocked. Earlier calls
-/// of the same transaction have given `given_fences` fencing tokens.
+/// Executes a call on copies of its keys: for its client or, with `again`, because the client is blocked. `staged` has
+/// what earlier calls of the same transaction have done.
 pub(crate) fn run_staged(
     env: Env<'_>,
     view: &mut View<'_>,
     call: &StagedCall,
-    (again, given_fences): (Option<&mut Next>, u32),
+    (again, staged): (Option<&mut Next>, Staged),
     out: &mut Output,
 ) -> StagedEnd {
     let StagedCall { command, request, keys, transaction, .. } = call;
     let (request, mut hashes) = (request.as_request(), Hashes::new());
     command.hash_keys(request, &env.namespace.store, &mut hashes);
     let mut caller = call.caller.clone();
-    caller.staged = Some(Box::new(Staged { keys: keys.clone(), given_fences, ..Staged::default() }));
+    caller.staged = Some(Box::new(Staged { keys: keys.clone(), ..staged }));
     let mut session = transaction.clone().map(Session::of_transaction);
     let (mut suspended, is_again) = (None, again.is_some());
     let mode = CallMode::Staged { session: session.as_mut(), suspended: &mut suspended, again };

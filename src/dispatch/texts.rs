@@ -2,15 +2,22 @@
 
 use std::sync::Arc;
 
+use crate::client::staged::ChangedFunctions;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 #[cfg(feature = "lua")]
-use crate::script::{Functions, Restore};
+use crate::script::{Functions, Restore, Scripts};
 
 /// Returns the source code of all libraries of functions.
 #[cfg(feature = "lua")]
 pub(crate) fn libraries(namespace: &Namespace) -> Arc<Vec<Vec<u8>>> {
     Arc::new(namespace.scripts.engines().libraries.texts())
+}
+
+/// Returns the source code of all libraries of functions as a staged call has changed them.
+#[cfg(feature = "lua")]
+pub(crate) fn changed_libraries(functions: &ChangedFunctions) -> Option<Vec<Vec<u8>>> {
+    Some(functions.downcast_ref::<Scripts>()?.engines().libraries.texts())
 }
 
 #[cfg(feature = "lua")]
@@ -22,6 +29,11 @@ pub(super) fn scripts(namespace: &Namespace) -> Arc<Vec<(Box<[u8]>, bool)>> {
 #[cfg(not(feature = "lua"))]
 pub(crate) fn libraries(_: &Namespace) -> Arc<Vec<Vec<u8>>> {
     Arc::default()
+}
+
+#[cfg(not(feature = "lua"))]
+pub(crate) fn changed_libraries(_: &ChangedFunctions) -> Option<Vec<Vec<u8>>> {
+    None
 }
 
 #[cfg(not(feature = "lua"))]

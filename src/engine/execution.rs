@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::client::engine::StagedCall;
-use crate::client::staged::{LockTally, Staged, StagedMessage};
+use crate::client::staged::{ChangedFunctions, LockTally, Staged, StagedMessage};
 use crate::dispatch::staged::run_staged;
-use crate::dispatch::texts::libraries as libraries_of;
+use crate::dispatch::texts::{changed_libraries, libraries};
 use crate::dispatch::{Env, Handlers, Next};
 use crate::engine::cluster::Revision;
 use crate::engine::flushes::{Cleared, Flushes};
@@ -49,8 +49,8 @@ pub(super) struct Execution<'e, K> {
     now: Now,
     tests: BTreeMap<KeyName, Revision>,
     guards: BTreeSet<Guard>,
-    /// The new libraries of functions, if a call has changed them.
-    libraries: Option<StoredLibraries>,
+    /// The libraries of functions, if a call has changed them.
+    functions: Option<ChangedFunctions>,
     record: StoredRecord,
     /// The client of the calls so far; 0 for several.
     client: Option<u64>,
@@ -79,7 +79,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
             now,
             tests: BTreeMap::new(),
             guards: BTreeSet::new(),
-            libraries: None,
+            functions: None,
             record: StoredRecord { number, ..StoredRecord::default() },
             client: None,
             reads: Vec::new(),
@@ -186,13 +186,15 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         let flushes = self.known.flushes();
         self.guards.insert(Guard::Flushes(flushes.changed));
         let flushed = (cleared != Cleared::Nothing).then(|| flushes.after(&cleared));
+        let texts = self.functions.as_ref().and_then(changed_libraries);
+        let texts = texts.filter(|texts| *texts != *libraries(self.namespace));
         let mut record = self.record;
         (record.events, record.losses, record.refusals) = (events, losses, refusals);
         CallGroup {
             members,
             tests: self.tests.into_iter().collect(),
             flushed,
-            libraries: self.libraries,
+            libraries: texts.map(|texts| StoredLibraries { texts }),
             changed,
             record,
             reads: self.reads,
@@ -254,16 +256,15 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         let _mirror = call.runs_scripts().then(|| namespace.store.exclusive());
         let (mut hold, mut out) = (self.stage.hold(), Output::new());
         let mut view = hold.view(call.caller.db, Cx::new(self.now, Origin::Client(client)));
-        let again = (again, self.stage.given_fences);
+        let (given_fences, functions) = (self.stage.given_fences, self.functions.take());
+        let again = (again, Staged { given_fences, functions, ..Staged::default() });
         let end =
             Env::with_present(namespace, handlers, client, |env| run_staged(env, &mut view, call, again, &mut out));
         drop(view);
         drop(hold);
-        let Staged { messages, read, given_fences, fence_replies: fences, demand, held, tally, libraries, .. } =
+        let Staged { messages, read, given_fences, fence_replies: fences, demand, held, tally, functions, .. } =
             end.staged;
-        if let Some(texts) = libraries.filter(|texts| *texts != libraries_of(namespace)) {
-            self.libraries = Some(StoredLibraries { texts: Arc::unwrap_or_clone(texts) });
-        }
+        self.functions = functions;
         let stored = |StagedMessage { is_sharded, channel, payload }| StoredMessage { is_sharded, channel, payload };
         self.record.messages.extend(messages.into_iter().map(stored));
         if !read.is_empty() {

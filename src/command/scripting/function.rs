@@ -103,8 +103,8 @@ fn fcall_ro(call: &mut Call<'_>) -> Result<()> {
 fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     show_ahead(call);
     let name = call.args.bytes()?;
-    let changed = changed_scripts(call)?;
-    let scripts = changed.as_ref().unwrap_or(&call.namespace.scripts);
+    let changed = changed_scripts(call);
+    let scripts = changed.as_deref().unwrap_or(&call.namespace.scripts);
     let mut engines = scripts.engines();
     let Functions { vm, libraries, buffers } = engines.functions(&scripts.control);
     let FunctionEntry { name, number, flags } =
@@ -113,34 +113,36 @@ fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     run(call, vm, ScriptRun { name, number: *number, flags: *flags, keys, is_read_only }, buffers)
 }
 
-/// Returns the libraries as earlier commands of a transaction have changed them, if the cluster does not have them yet.
-fn changed_scripts(call: &Call<'_>) -> Result<Option<Scripts>> {
-    let changed = call.caller.staged.as_ref().and_then(|staged| staged.libraries.as_ref());
-    changed.map(|texts| call.namespace.scripts.apart(texts).map_err(script_error)).transpose()
+/// Returns the interpreter of the libraries as earlier commands of a transaction have changed them, if the cluster does
+/// not have them yet.
+fn changed_scripts(call: &Call<'_>) -> Option<Arc<Scripts>> {
+    let changed = call.caller.staged.as_ref()?.functions.clone()?;
+    changed.downcast().ok()
 }
 
 /// Changes the libraries. Where the data is in a cluster, that is the cluster's decision: they are changed apart from
 /// those that functions are called from.
-fn change<R>(call: &mut Call<'_>, change: impl FnOnce(&mut Vm, &mut Libraries) -> Result<R>) -> Result<R> {
-    let change_in = |scripts: &Scripts| {
+fn change(call: &mut Call<'_>, change: &mut dyn FnMut(&mut Vm, &mut Libraries) -> Result<()>) -> Result<()> {
+    let mut change_in = |scripts: &Scripts| {
         let mut engines = scripts.engines();
         let Functions { vm, libraries, .. } = engines.functions(&scripts.control);
         change(vm, libraries)
     };
     let scripts = &call.namespace.scripts;
     if call.caller.staged.is_none() {
-        let changed = change_in(scripts)?;
+        change_in(scripts)?;
         call.log_request();
-        return Ok(changed);
+        return Ok(());
     }
-    let apart = match changed_scripts(call)? {
+    let apart = match changed_scripts(call) {
         Some(apart) => apart,
-        None => scripts.apart(&texts::libraries(call.namespace)).map_err(script_error)?,
+        None => Arc::new(scripts.apart(&texts::libraries(call.namespace)).map_err(script_error)?),
     };
-    let changed = change_in(&apart)?;
-    let libraries = Some(Arc::new(apart.engines().libraries.texts()));
-    call.caller.staged.iter_mut().for_each(|staged| staged.libraries.clone_from(&libraries));
-    Ok(changed)
+    change_in(&apart)?;
+    if let Some(staged) = &mut call.caller.staged {
+        staged.functions = Some(apart);
+    }
+    Ok(())
 }
 
 fn load(call: &mut Call<'_>) -> Result<()> {
@@ -153,14 +155,21 @@ fn load(call: &mut Call<'_>) -> Result<()> {
         replace = true;
     }
     let code = call.args.next_arg().ok_or(Error::other("Function code is missing"))?;
-    let name = change(call, |vm, libraries| libraries.load(vm, code, replace).map_err(script_error))?;
+    let mut name = Vec::new();
+    change(call, &mut |vm, libraries| {
+        name = libraries.load(vm, code, replace).map_err(script_error)?;
+        Ok(())
+    })?;
     call.reply.bulk(&name);
     Ok(())
 }
 
 fn delete(call: &mut Call<'_>) -> Result<()> {
     let name = call.args.bytes()?;
-    change(call, |vm, libraries| libraries.delete(vm, name).then_some(()).ok_or(Error::other("Library not found")))?;
+    change(call, &mut |vm, libraries| {
+        let is_deleted = libraries.delete(vm, name);
+        is_deleted.then_some(()).ok_or(Error::other("Library not found"))
+    })?;
     call.reply.ok();
     Ok(())
 }
@@ -173,7 +182,7 @@ fn flush(call: &mut Call<'_>) -> Result<()> {
         _ => return Err(Error::other("FUNCTION FLUSH only supports SYNC|ASYNC option")),
     }
     if let Some(staged) = &mut call.caller.staged {
-        staged.libraries = Some(Arc::default());
+        staged.functions = Some(Arc::new(call.namespace.scripts.apart(&[]).map_err(script_error)?));
     } else {
         call.namespace.scripts.engines().flush_functions();
         call.log_request();
@@ -207,8 +216,8 @@ fn list(call: &mut Call<'_>) -> Result<()> {
             return Err(script_error([b"Unknown argument ", option].concat()));
         }
     }
-    let changed = changed_scripts(call)?;
-    let engines = changed.as_ref().unwrap_or(&call.namespace.scripts).engines();
+    let changed = changed_scripts(call);
+    let engines = changed.as_deref().unwrap_or(&call.namespace.scripts).engines();
     let fits = |library: &&Library| pattern.as_ref().is_none_or(|pattern| pattern.matches(&library.name));
     let libraries: Vec<&Library> = engines.libraries.all().values().filter(fits).collect();
     call.reply.array(libraries.len());
@@ -247,8 +256,8 @@ fn describe_function(reply: &mut Reply<'_>, function: &Registered) {
 }
 
 fn dump_libraries(call: &mut Call<'_>) -> Result<()> {
-    let changed = changed_scripts(call)?;
-    let texts = changed.as_ref().unwrap_or(&call.namespace.scripts).engines().libraries.texts();
+    let changed = changed_scripts(call);
+    let texts = changed.as_deref().unwrap_or(&call.namespace.scripts).engines().libraries.texts();
     let payload = library::dump(texts.iter().map(Vec::as_slice), call.config.rdbcompression);
     call.reply.bulk(&payload);
     Ok(())
@@ -269,14 +278,14 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
         }
     };
     let codes = library::parse(payload).map_err(Error::other)?;
-    change(call, |vm, libraries| libraries.restore(vm, &codes, policy).map_err(script_error))?;
+    change(call, &mut |vm, libraries| libraries.restore(vm, &codes, policy).map_err(script_error))?;
     call.reply.ok();
     Ok(())
 }
 
 fn stats(call: &mut Call<'_>) -> Result<()> {
     let running = call.namespace.scripts.control.busy_function()?;
-    let usage = call.namespace.scripts.usage();
+    let usage = changed_scripts(call).as_deref().unwrap_or(&call.namespace.scripts).usage();
     let reply = &mut call.reply;
     reply.map(2);
     reply.bulk(b"running_script");

@@ -160,6 +160,44 @@ fn a_transaction_calls_the_functions_that_it_has_loaded_and_others_see_all_of_it
 }
 
 #[test]
+fn a_transaction_that_changes_libraries_has_one_interpreter_for_all_its_calls() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    load(&mut one, "#!lua name=count\nlocal n=0\nredis.register_function('count',function() n=n+1 return n end)");
+    one.expect(&[("FCALL count 0", ":1"), ("MULTI", "+OK"), ("FCALL count 0", "+QUEUED")]);
+    assert_eq!(load(&mut one, &library("more", "f", 1)), "+QUEUED");
+    one.expect(&[("FCALL count 0", "+QUEUED"), ("FCALL count 0", "+QUEUED"), ("FUNCTION STATS", "+QUEUED")]);
+    assert_eq!(load(&mut one, &library("most", "g", 1)), "+QUEUED");
+    one.expect(&[("FCALL count 0", "+QUEUED")]);
+    let stats = "*4 $14 running_script $-1 $7 engines *2 $3 LUA *4 $15 libraries_count :2 $15 functions_count :2";
+    one.expect(&[("EXEC", &format!("*7 :2 $4 more :1 :2 {stats} $4 most :3"))]);
+    one.expect(&[("FCALL count 0", ":3")]);
+    other.expect(&[("FCALL count 0", ":1"), ("FCALL g 0", ":1")]);
+}
+
+#[test]
+fn libraries_that_transactions_with_a_common_key_load_at_the_same_time_are_all_there() {
+    let Some(fleet) = Fleet::start(1) else { return };
+    thread::scope(|scope| {
+        for at in 0..6 {
+            let mut client = fleet.servers[0].client();
+            scope.spawn(move || {
+                for number in 0..10 {
+                    let name = format!("lib_{at}_{number}");
+                    client.expect(&[("MULTI", "+OK"), ("INCR k", "+QUEUED")]);
+                    assert_eq!(load(&mut client, &library(&name, &name, number)), "+QUEUED");
+                    assert!(client.call("EXEC").ends_with(&name));
+                    client.expect(&[(&format!("FCALL {name} 1 k"), &format!(":{number}"))]);
+                }
+            });
+        }
+    });
+    let mut client = fleet.servers[0].client();
+    client.expect(&[("GET k", "$2 60")]);
+    assert_eq!(count(&mut client), 60);
+}
+
+#[test]
 fn libraries_larger_than_a_value_may_be_are_refused_and_change_nothing() {
     let Some(mut fleet) = Fleet::start(0) else { return };
     fleet.add(Clock::system(), &[("etcd-value-max", "2000")]);
