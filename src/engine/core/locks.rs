@@ -160,6 +160,8 @@ impl Core {
         {
             self.leave_queue(locks, number, None); // the client is gone
         }
+        // The mirror may have been replaced before the outcome was known.
+        self.fail_lost_waits(self.replaced, |other| other == number);
     }
 
     /// Acts on changes of the mirror's locks.
@@ -276,13 +278,13 @@ impl Core {
         }
     }
 
-    /// Ends waits that are missing in the mirror, after it was replaced as a whole: it is unknown if their clients were
-    /// handed the locks.
-    pub(super) fn fail_lost_waits(&mut self, revision: Revision) {
+    /// Ends those of some waits that are missing in the mirror, after it was replaced as a whole at a revision: it is
+    /// unknown if their clients were handed the locks.
+    pub(super) fn fail_lost_waits(&mut self, revision: Revision, is_meant: impl Fn(u64) -> bool) {
         let locks = &self.mirror.locks;
         let is_lost = |number: &u64, queued: &mut Queued| {
-            let is_known = queued.locks.iter().all(|key| locks.has_wait(key, *number));
-            queued.since.is_some_and(|since| since <= revision) && !is_known
+            let is_known = || queued.locks.iter().all(|key| locks.has_wait(key, *number));
+            is_meant(*number) && queued.since.is_some_and(|since| since <= revision) && !is_known()
         };
         let lost: Vec<Queued> = self.waits.extract_if(is_lost).map(|(_, queued)| queued).collect();
         lost.into_iter().for_each(|queued| fail(&queued.wait, &Error::Uncertain));

@@ -123,6 +123,8 @@ pub(super) struct Core {
     retry_at: Vec<(u64, Arc<ClientWait>)>,
     /// Clients that are queued for locks, by the numbers of their waits.
     waits: HashMap<u64, Queued>,
+    /// The revision at which the mirror was last replaced as a whole.
+    replaced: Revision,
     /// True if the lease of this process may have been over at the last check.
     is_lease_in_doubt: bool,
     /// True if calls were left for the next turn, because those before them have taken long.
@@ -200,6 +202,7 @@ impl Core {
             barriers: Barriers::default(),
             read_us: 0,
             known_at: (0, 0),
+            replaced: 0,
             ahead: HashMap::default(),
             ahead_by_revision: BTreeMap::new(),
             later: BTreeMap::new(),
@@ -350,7 +353,8 @@ impl Core {
         self.mirror.replace(pairs, revision);
         self.reads.skip(revision);
         self.follow_locks();
-        self.fail_lost_waits(revision);
+        self.replaced = revision;
+        self.fail_lost_waits(revision, |_| true);
         self.follow_mirror();
     }
 
