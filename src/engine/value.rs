@@ -22,7 +22,7 @@ pub(super) fn encode(entry: &Entry, fence: i64, ttl: Option<CountedTtl>, now: No
         body: Bytes::from(body.into_parts().0),
         ttl: ttl.map(|ttl| ttl.stored(now)),
         fence,
-        hint: if entry.is_of(Type::String) { entry.hint() as u32 } else { 0 },
+        hint: entry.hint() as u32,
         ..StoredKey::default()
     }
 }

@@ -1,5 +1,5 @@
-//! The lock in the cluster, transaction by transaction: its holders, the time until which no other token may have it,
-//! and its queue.
+//! A lock in the cluster, transaction by transaction: its holders, the time until which no other token may have it, and
+//! its queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use crate::store::Str;
 
 /// Key of the lock.
 pub(super) const LOCK: &str = "l";
+/// Key of the other lock, where clients acquire two at once.
+pub(super) const OTHER_LOCK: &str = "m";
 
 /// A grant of the lock to one token.
 #[derive(Clone, Copy)]
@@ -24,10 +26,13 @@ pub(super) struct LedgerGrant {
     fence: Option<i64>,
     /// True if the lock is shared with other readers.
     is_shared: bool,
+    /// Number of permits.
+    permits: u32,
     /// Time of the grant in the cluster, in milliseconds.
     at_ms: u64,
-    /// TTL in milliseconds; 0 for none.
+    /// TTL in milliseconds, and its ID; 0 for none.
     ttl_ms: u64,
+    ttl_id: u64,
     /// True if the end of the TTL was noted.
     is_over: bool,
     /// True if the lock was handed over: a client that is gone gives it back then.
@@ -36,6 +41,8 @@ pub(super) struct LedgerGrant {
 
 /// Record of the lock's history.
 pub(super) struct Ledger {
+    /// The key.
+    pub(super) lock: &'static str,
     reader: Arc<Namespace>,
     prefix: NamePrefix,
     /// The tokens of the holders: one, or readers.
@@ -46,6 +53,8 @@ pub(super) struct Ledger {
     is_last_shared: bool,
     /// Tokens that were queued and have not had the lock, in the order of their revisions, with their processes.
     queue: Vec<(i64, u64)>,
+    /// A reader that waited to hold the lock alone before the present transaction, with its process.
+    upgrading: Option<(i64, u64)>,
     /// The processes that were alive before the present transaction.
     living: BTreeSet<u64>,
     /// The tokens whose clients have requested the release, or are gone.
@@ -73,15 +82,17 @@ fn token_of(waiter: &StoredWaiter) -> i64 {
 }
 
 impl Ledger {
-    pub(super) fn new(reader: Arc<Namespace>, prefix: NamePrefix) -> Self {
+    pub(super) fn new(reader: Arc<Namespace>, prefix: &NamePrefix, lock: &'static str) -> Self {
         Ledger {
+            lock,
             reader,
-            prefix,
+            prefix: prefix.clone(),
             holders: BTreeSet::new(),
             grants: BTreeMap::new(),
             last_fence: 0,
             is_last_shared: false,
             queue: Vec::new(),
+            upgrading: None,
             living: BTreeSet::new(),
             given_up: BTreeSet::new(),
             orphaned: BTreeSet::new(),
@@ -95,7 +106,7 @@ impl Ledger {
     /// # Errors
     /// The violated rule.
     pub(super) fn observe(&mut self, cluster: &SimulatedCluster, now_ms: u64) -> Result<(), String> {
-        let found = cluster.read(&self.prefix.name(&EtcdName::Key((0, LOCK.as_bytes().into()))));
+        let found = cluster.read(&self.prefix.name(&EtcdName::Key((0, self.lock.as_bytes().into()))));
         let stored =
             found.as_ref().map(|pair| (StoredKey::decode(&pair.value[..]).unwrap_or_default(), pair.mod_revision));
         let flushes = cluster.read(&self.prefix.name(&EtcdName::Flushes)).as_ref().map(Flushes::of).unwrap_or_default();
@@ -112,14 +123,31 @@ impl Ledger {
             .filter(|(token, _)| !self.holders.contains(token))
             .map(|(token, grant)| (*token, *grant))
             .collect();
-        new.sort_by_key(|(token, _)| {
-            self.queue.iter().position(|(known, _)| known == token).unwrap_or(usize::MAX) // after those in the queue
+        new.sort_by_key(|(token, grant)| {
+            let place = self.queue.iter().position(|(known, _)| known == token);
+            (place.unwrap_or(usize::MAX), grant.fence) // after those in the queue
         });
+        let stayed = present.iter().filter(|(token, _)| self.holders.contains(token));
+        let is_changed = |(token, grant): &(&i64, &LedgerGrant)| {
+            self.grants.get(token).is_none_or(|known| (known.fence, known.ttl_id) != (grant.fence, grant.ttl_id))
+        };
+        let converted: Vec<(i64, LedgerGrant)> =
+            stayed.filter(is_changed).map(|(token, grant)| (*token, *grant)).collect();
+        self.check_upgrade(&present, &new)?;
         self.holders = present.into_keys().collect();
+        // A writer that becomes a reader lets the readers in the queue in.
+        for (token, grant) in converted {
+            self.check_new(token, grant)?;
+            self.grants.insert(token, grant);
+        }
         new.into_iter().try_for_each(|(token, grant)| self.check_grant(token, grant))?;
         let stored = stored.map(|(stored, _)| stored);
+        self.upgrading = None;
         for waiter in stored.iter().flat_map(|stored| &stored.queue) {
             let token = token_of(waiter);
+            if self.holders.contains(&token) {
+                self.upgrading.get_or_insert((token, waiter.wait.process));
+            }
             if self.queue.iter().all(|(known, _)| *known != token) && !self.grants.contains_key(&token) {
                 self.queue.push((token, waiter.wait.process));
             }
@@ -133,15 +161,22 @@ impl Ledger {
         let grant = |lock: Option<&StoredLock>, ttl: Option<StoredTtl>, is_shared| LedgerGrant {
             fence: lock.map(|lock| lock.at(revision).fence),
             is_shared,
+            permits: 0,
             at_ms: now_ms,
             ttl_ms: ttl.map_or(0, |ttl| ttl.left_ms),
+            ttl_id: ttl.map_or(0, |ttl| ttl.id),
             is_over: false,
             was_queued: false,
         };
         if let Some(holders) = &stored.holders {
             let holder = |holder: &StoredHolder| {
-                (number_in(&holder.token).unwrap_or(0), grant(Some(&holder.lock), holder.ttl, true))
+                let grant = grant(Some(&holder.lock), holder.ttl, holders.size == 0);
+                (number_in(&holder.token).unwrap_or(0), LedgerGrant { permits: holder.permits, ..grant })
             };
+            let taken: u32 = holders.holders.iter().map(|holder| holder.permits).sum();
+            if taken > holders.size {
+                return Err(format!("{taken} of {} permits are taken", holders.size));
+            }
             return Ok(holders.holders.iter().map(holder).collect());
         }
         let token =
@@ -178,7 +213,20 @@ impl Ledger {
         grant.was_queued = place.is_some();
         self.hand_overs += usize::from(grant.was_queued);
         self.queue.retain(|(known, _)| *known != token);
-        if let Some(fence) = grant.fence {
+        self.check_new(token, grant)?;
+        if self.grants.insert(token, grant).is_some() && !self.is_rough {
+            return Err(format!("token {token} has got the lock twice"));
+        }
+        Ok(())
+    }
+
+    /// Checks the fencing token of a new holder, or of one in a new mode, and that a writer is alone.
+    fn check_new(&mut self, token: i64, grant: LedgerGrant) -> Result<(), String> {
+        if !grant.is_shared && grant.permits == 0 && self.holders.len() > 1 {
+            return Err(format!("token {token} is to hold the lock alone, and {:?} hold it", self.holders));
+        }
+        let known = self.grants.get(&token).and_then(|grant| grant.fence);
+        if let Some(fence) = grant.fence.filter(|fence| known != Some(*fence)) {
             // Readers have the same one as long as there is one, within the transaction at least.
             let is_joint = grant.is_shared && fence == self.last_fence && self.is_last_shared;
             if fence <= self.last_fence && !is_joint {
@@ -186,10 +234,26 @@ impl Ledger {
             }
             (self.last_fence, self.is_last_shared) = (fence, grant.is_shared);
         }
-        if self.grants.insert(token, grant).is_some() && !self.is_rough {
-            return Err(format!("token {token} has got the lock twice"));
-        }
         Ok(())
+    }
+
+    /// Checks that nobody joins the readers while one of them waits to be alone.
+    fn check_upgrade(&self, present: &BTreeMap<i64, LedgerGrant>, new: &[(i64, LedgerGrant)]) -> Result<(), String> {
+        let Some((token, process)) = self.upgrading else { return Ok(()) };
+        let known = self.grants.get(&token).and_then(|grant| grant.fence);
+        let is_unchanged = present.get(&token).is_some_and(|grant| grant.is_shared && grant.fence == known);
+        let waits = self.living.contains(&process) && !self.given_up.contains(&token) && !self.is_rough;
+        match new.first() {
+            Some((joined, _)) if is_unchanged && waits => {
+                Err(format!("token {joined} shares the lock, while the reader {token} waits to hold it alone"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns true if a token has the lock, or has had it.
+    pub(super) fn has_had(&self, token: i64) -> bool {
+        self.grants.contains_key(&token)
     }
 
     /// Checks a reply that makes a client believe from now on that it has the lock, which it has requested at
@@ -211,7 +275,7 @@ impl Ledger {
                 Err(format!("token {token} is told that it has the lock, which it never had"))
             };
         };
-        if fence.is_some() && fence != grant.fence {
+        if fence.is_some() && fence != grant.fence && !self.is_rough {
             return Err(format!("token {token} is told the fencing token {fence:?}, which is {:?}", grant.fence));
         }
         let thinks_so = grant.ttl_ms == 0 || now_ms < asked_ms + grant.ttl_ms;
@@ -247,6 +311,6 @@ impl Ledger {
     /// Describes the lock.
     pub(super) fn shown(&self) -> String {
         let queue: Vec<i64> = self.queue.iter().map(|(token, _)| *token).collect();
-        format!("held by {:?}, queued are {queue:?}", self.holders)
+        format!("{}, held by {:?}, queued are {queue:?}", self.lock, self.holders)
     }
 }

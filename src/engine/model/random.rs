@@ -1,7 +1,8 @@
 //! Random histories, by seed.
 
+use crate::engine::model::ledger::LOCK;
 use crate::engine::model::mutant::Mutant;
-use crate::engine::model::requests::{ModelKey, ModelRequest};
+use crate::engine::model::requests::{LockUse, ModelKey, ModelRequest};
 use crate::engine::model::world::{SeenCounts, World, WorldEvent};
 use crate::random::Random;
 
@@ -14,7 +15,7 @@ const EVENTS: usize = 90;
 const PASSAGES_MS: [u64; 8] = [1, 15, 60, 110, 500, 1100, 2500, 4000];
 
 /// Creates the requests of a client, with tokens and values that no other client has.
-fn script(random: &mut Random, client: usize, (takes_away, shares): (bool, bool)) -> Vec<ModelRequest> {
+fn script(random: &mut Random, client: usize, (takes_away, lock_use): (bool, LockUse)) -> Vec<ModelRequest> {
     let mut script = Vec::new();
     for number in 0..1 + random.below(3) {
         let token = 1000 + 10 * client as i64 + number as i64;
@@ -30,16 +31,18 @@ fn script(random: &mut Random, client: usize, (takes_away, shares): (bool, bool)
             6 if takes_away => script.push(ModelRequest::Del(ModelKey::Lock)),
             6 => script.push(ModelRequest::Get(ModelKey::Lock)),
             kind => {
-                script.push(match kind {
-                    7 | 8 => ModelRequest::SetNxPx(token, ttl_ms),
-                    9 => ModelRequest::AcquireSession(token),
-                    10 => ModelRequest::Acquire(token, ttl_ms, Some(700)),
-                    11 => ModelRequest::Acquire(token, ttl_ms, None),
-                    12 | 13 if shares => ModelRequest::AcquireShared(token, ttl_ms),
-                    _ => ModelRequest::Acquire(token, ttl_ms, Some(0)),
-                });
+                let request = acquisition(kind, (token, ttl_ms), lock_use);
+                script.push(request);
+                if lock_use == LockUse::Shared && kind > 8 {
+                    script.extend(conversions(random, (token, ttl_ms)));
+                }
                 // A client that queues with a session of the same lock would wait for itself.
-                script.extend((release || kind == 9).then_some(ModelRequest::Release(token)));
+                if release || matches!(request, ModelRequest::AcquireSession(_)) {
+                    let of = |lock| {
+                        if lock == LOCK { ModelRequest::Release(token) } else { ModelRequest::ReleaseOther(token) }
+                    };
+                    script.extend(request.locks().iter().map(|lock| of(*lock)));
+                }
             }
         }
     }
@@ -47,6 +50,28 @@ fn script(random: &mut Random, client: usize, (takes_away, shares): (bool, bool)
         script.push(ModelRequest::Close);
     }
     script
+}
+
+/// Returns a request for a lock.
+fn acquisition(kind: usize, (token, ttl_ms): (i64, u64), lock_use: LockUse) -> ModelRequest {
+    match (lock_use, kind) {
+        (LockUse::Permits, kind) => ModelRequest::AcquirePermits(token, 1 + kind as u32 % 2, ttl_ms),
+        (LockUse::Several, 7 | 8) => ModelRequest::AcquireOther(token, ttl_ms),
+        (LockUse::Several, 9 | 12 | 13) => ModelRequest::AcquireBoth(token, ttl_ms),
+        (LockUse::Shared, 12 | 13) => ModelRequest::AcquireShared(token, ttl_ms),
+        (_, 7 | 8) => ModelRequest::SetNxPx(token, ttl_ms),
+        (_, 9) => ModelRequest::AcquireSession(token),
+        (_, 10) => ModelRequest::Acquire(token, ttl_ms, Some(700)),
+        (_, 11) => ModelRequest::Acquire(token, ttl_ms, None),
+        _ => ModelRequest::Acquire(token, ttl_ms, Some(0)),
+    }
+}
+
+/// Returns up to two changes of the mode of a lock.
+fn conversions(random: &mut Random, (token, ttl_ms): (i64, u64)) -> Vec<ModelRequest> {
+    let first = random.below(2) == 0;
+    let of = |is_shared| ModelRequest::Convert(token, is_shared, ttl_ms);
+    [of(first), of(!first)].into_iter().take(random.below(3)).collect()
 }
 
 /// Chooses the next event.
@@ -83,10 +108,15 @@ pub(super) fn run(seed: u64, mutant: Mutant, seen: &mut Vec<SeenCounts>) -> Opti
     let skews_ms: Vec<i64> = (0..PROCESSES).map(|_| random.below(10_000) as i64 - 5000).collect();
     let mut world = World::new(&skews_ms, mutant);
     let takes_away = random.below(4) == 0;
-    world.shares = random.below(3) == 0;
+    let lock_use = match random.below(8) {
+        0 | 1 => LockUse::Shared,
+        2 => LockUse::Permits,
+        3 => LockUse::Several,
+        _ => LockUse::Exclusive,
+    };
     world.may_fill = random.below(4) == 0;
     for client in 0..CLIENTS {
-        let (slot, script) = (random.below(PROCESSES), script(&mut random, client, (takes_away, world.shares)));
+        let (slot, script) = (random.below(PROCESSES), script(&mut random, client, (takes_away, lock_use)));
         world.connect(slot, &script);
     }
     if random.below(4) == 0 {

@@ -38,7 +38,10 @@ pub(super) const RELEASE_BESIDE_A_POLLER: &str = "a lock is released while someb
 const LONG: u64 = 100_000;
 
 use ModelKey::{Lock, Number};
-use ModelRequest::{Acquire, AcquireSession, Close, Del, FlushAll, Get, GetSet, Incr, Release, SetNx, SetNxPx};
+use ModelRequest::{
+    Acquire, AcquireBoth, AcquirePermits, AcquireSession, AcquireShared, Close, Convert, Del, FlushAll, Get, GetSet,
+    Incr, Release, ReleaseOther, SetNx, SetNxPx,
+};
 
 #[rustfmt::skip] // a client a line
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -170,6 +173,54 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "a TTL ends while others want the lock",
         clients: &[(0, &[], &[SetNxPx(1, 1000)]), (1, &[], &[SetNxPx(2, 1000), Acquire(3, 1000, Some(0))])],
         passages: &[1020, 100],
+        ..PLAIN
+    },
+    Scenario {
+        name: "a reader ends that waits to be alone, while its process reads all names again",
+        clients: &[
+            (0, &[AcquireShared(1, 1000)], &[Convert(1, false, 1000)]),
+            (1, &[AcquireShared(2, LONG)], &[]),
+        ],
+        may_reload: Some(0),
+        losses: 1,
+        passages: &[1020, 100],
+        ..PLAIN
+    },
+    Scenario {
+        name: "two readers wait to be alone while a writer waits",
+        clients: &[
+            (0, &[AcquireShared(1, LONG)], &[Convert(1, false, LONG), Release(1)]),
+            (1, &[AcquireShared(2, LONG)], &[Convert(2, false, LONG), Release(2)]),
+            (1, &[], &[Acquire(3, LONG, Some(0))]),
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "a writer becomes a reader and is alone again while readers come",
+        clients: &[
+            (0, &[Acquire(1, LONG, None)], &[Convert(1, true, LONG), Convert(1, false, LONG)]),
+            (1, &[], &[AcquireShared(2, LONG), Release(2)]),
+        ],
+        losses: 1,
+        ..PLAIN
+    },
+    Scenario {
+        name: "permits are released while somebody waits for two and somebody wants one",
+        clients: &[
+            (0, &[AcquirePermits(1, 2, LONG)], &[Release(1)]),
+            (1, &[AcquirePermits(2, 1, LONG)], &[Release(2)]),
+            (1, &[], &[AcquirePermits(3, 2, LONG)]),
+            (0, &[], &[AcquirePermits(4, 1, LONG)]),
+        ],
+        ..PLAIN
+    },
+    Scenario {
+        name: "two clients want both locks, and one of the two locks is released",
+        clients: &[
+            (0, &[Acquire(1, LONG, None)], &[Release(1)]),
+            (0, &[], &[AcquireBoth(2, LONG), ReleaseOther(2)]),
+            (1, &[], &[AcquireBoth(3, LONG)]),
+        ],
         ..PLAIN
     },
     Scenario {

@@ -16,7 +16,7 @@ use crate::engine::core::EngineAction as Asked;
 use crate::engine::lanes::Lanes;
 use crate::engine::model::cluster::SimulatedCluster;
 use crate::engine::model::history::{HistoryAction, HistoryOperation, Told};
-use crate::engine::model::ledger::Ledger;
+use crate::engine::model::ledger::{LOCK, Ledger, OTHER_LOCK};
 use crate::engine::model::mutant::Mutant;
 use crate::engine::model::process::{LEASE_MS, ModelConnection, Process};
 use crate::engine::model::requests::{ModelKey, ModelRequest};
@@ -104,9 +104,9 @@ pub(super) struct Agent {
     refused: Vec<i64>,
     /// The token of the lock that is bound to the connection.
     session: Option<i64>,
-    /// True if there may be such a lock that the client has not been told of. Who waits for the lock then may wait for
+    /// The tokens of such locks that the client may have, but was not told of. Who waits for the lock then may wait for
     /// itself, and is refused although it has been handed the lock meanwhile.
-    may_have_session: bool,
+    possible_sessions: Vec<i64>,
 }
 
 /// Numbers of the events seen.
@@ -123,6 +123,9 @@ pub(super) struct SeenCounts {
     pub(super) lost_leases: usize,
     pub(super) stuck: usize,
     pub(super) full: usize,
+    pub(super) converted: usize,
+    pub(super) permits: usize,
+    pub(super) several: usize,
 }
 
 pub(super) struct World {
@@ -141,7 +144,8 @@ pub(super) struct World {
     now_ms: u64,
     tick: u64,
     histories: [Vec<HistoryOperation>; 2],
-    pub(super) ledger: Ledger,
+    /// The records of the locks.
+    pub(super) ledgers: [Ledger; 2],
     /// The first failure.
     pub(super) failure: Option<String>,
     pub(super) seen: SeenCounts,
@@ -151,8 +155,8 @@ pub(super) struct World {
     pub(super) may_reload: Option<usize>,
     /// True if the cluster may have no space for some time.
     pub(super) may_fill: bool,
-    /// True if clients may share the lock: its history is not that of a lock which one client holds.
-    pub(super) shares: bool,
+    /// True if one client holds the lock at a time, so that its history is that of a value.
+    is_exclusive: bool,
     /// The passages of time that may come.
     pub(super) passages: VecDeque<u64>,
     /// The events so far, as text.
@@ -166,7 +170,7 @@ impl World {
         let started: Vec<Process> = skews_ms.iter().map(|skew_ms| Process::start(&prefix, *skew_ms)).collect();
         let mut world = World {
             cluster: SimulatedCluster::default(),
-            ledger: Ledger::new(started[0].namespace.clone(), prefix.clone()),
+            ledgers: [LOCK, OTHER_LOCK].map(|lock| Ledger::new(started[0].namespace.clone(), &prefix, lock)),
             prefix,
             mutant,
             skews_ms: skews_ms.to_vec(),
@@ -185,7 +189,7 @@ impl World {
             may_crash: None,
             may_reload: None,
             may_fill: false,
-            shares: false,
+            is_exclusive: true,
             passages: VecDeque::new(),
             log: Vec::new(),
         };
@@ -215,7 +219,7 @@ impl World {
             current: None,
             refused: Vec::new(),
             session: None,
-            may_have_session: false,
+            possible_sessions: Vec::new(),
         });
         self.agents.len() - 1
     }
@@ -253,12 +257,17 @@ impl World {
 
     /// Examines the cluster after a possible change.
     fn observe(&mut self) {
-        let (before, result) = (self.ledger.shown(), self.ledger.observe(&self.cluster, self.now_ms));
-        let shown = self.ledger.shown();
-        if shown != before {
-            self.log.push(format!("  the lock is {shown}"));
+        for ledger in &mut self.ledgers {
+            let (before, result) = (ledger.shown(), ledger.observe(&self.cluster, self.now_ms));
+            let shown = ledger.shown();
+            if shown != before {
+                self.log.push(format!("  the lock {shown}"));
+            }
+            if let Err(reason) = result {
+                self.failure.get_or_insert(reason);
+            }
         }
-        if let Err(reason) = result {
+        if let Err(reason) = self.check_both() {
             self.fail(reason);
         }
     }
@@ -350,7 +359,7 @@ impl World {
                 self.cluster.is_full = is_full;
                 // A client that could not leave the queue for want of space may queue again, and is then refused as
                 // waiting for itself.
-                self.ledger.is_rough = true;
+                self.ledgers.iter_mut().for_each(|ledger| ledger.is_rough = true);
             }
             WorldEvent::Elsewhere => self.cluster.change_elsewhere(),
             WorldEvent::Pass(ms) => self.pass(ms),
@@ -433,10 +442,13 @@ impl World {
             if agent.refused.contains(&token) {
                 return;
             }
-            self.ledger.given_up.insert(token);
+            let released = self.ledgers.iter_mut().filter(|ledger| request.locks().contains(&ledger.lock));
+            released.for_each(|ledger| _ = ledger.given_up.insert(token));
         }
-        self.ledger.is_rough |= matches!(request, ModelRequest::Del(ModelKey::Lock) | ModelRequest::FlushAll);
-        self.ledger.is_rough |= agent.may_have_session && request.may_queue();
+        self.is_exclusive &= request.is_exclusive();
+        let is_rough = matches!(request, ModelRequest::Del(ModelKey::Lock) | ModelRequest::FlushAll)
+            || !agent.possible_sessions.is_empty() && request.may_queue();
+        self.ledgers.iter_mut().for_each(|ledger| ledger.is_rough |= is_rough);
         if request == ModelRequest::FlushAll {
             let of_other = HistoryOperation { action, called: self.tick, reply: None };
             self.histories[ModelKey::Number as usize].push(of_other);
@@ -466,7 +478,9 @@ impl World {
             Some(told) => operation.reply = Some((self.tick, told)),
             None => {
                 self.seen.errors += 1;
-                agent.may_have_session |= matches!(request, ModelRequest::AcquireSession(_));
+                if let ModelRequest::AcquireSession(token) = request {
+                    agent.possible_sessions.push(token);
+                }
                 if reply.starts_with("-NOQUORUM") || reply.ends_with("database space exceeded") {
                     operation.action = HistoryAction::End(i64::MIN); // the operation was not executed
                 } else if !ModelRequest::is_known_error(reply) {
@@ -480,28 +494,7 @@ impl World {
             let of_other = of_other.find(|other| other.action == HistoryAction::Flush && other.called == flush.called);
             of_other.into_iter().for_each(|other| *other = flush.clone());
         }
-        let Some(token) = request.token() else { return };
-        let has_it = match told {
-            Some(Told::Fence | Told::Ok | Told::Number(1)) => true,
-            Some(_) => {
-                agent.refused.push(token);
-                false
-            }
-            None => false,
-        };
-        if has_it {
-            self.ledger.given_up.remove(&token);
-            if let ModelRequest::AcquireSession(_) = request {
-                agent.session = Some(token);
-            }
-            let fence = reply.strip_prefix(':').and_then(|fence| fence.parse().ok());
-            let fence = fence.filter(|_| request.acquires().is_some());
-            if let Err(reason) = self.ledger.check_told(token, fence, (asked_ms, self.now_ms)) {
-                self.fail(reason);
-            }
-        } else if request.acquires().is_some() {
-            self.give_up(token);
-        }
+        self.claim(at, (request, asked_ms), told, reply);
     }
 
     fn close(&mut self, at: usize) {
@@ -627,7 +620,7 @@ impl World {
         self.ghosts.extend(process.registration.filter(|number| self.cluster.leases.contains_key(number)));
         for at in (0..self.agents.len()).filter(|at| self.agents[*at].slot == slot).collect::<Vec<_>>() {
             let tokens = self.note_end(at);
-            self.ledger.orphaned.extend(tokens);
+            self.ledgers.iter_mut().for_each(|ledger| ledger.orphaned.extend(&tokens));
             self.agents[at].connection.lose();
         }
         self.messages.retain(|(of, _), message| *of != slot || message.answer.is_none());
@@ -654,12 +647,9 @@ impl World {
     fn pass(&mut self, ms: u64) {
         self.passages.pop_front();
         self.now_ms += ms;
-        let over = self.ledger.take_over(self.now_ms);
-        let ends = over.into_iter().map(|token| HistoryOperation {
-            action: HistoryAction::End(token),
-            called: self.tick,
-            reply: None,
-        });
+        let over = self.ledgers.iter_mut().flat_map(|ledger| ledger.take_over(self.now_ms));
+        let ends =
+            over.map(|token| HistoryOperation { action: HistoryAction::End(token), called: self.tick, reply: None });
         self.histories[ModelKey::Lock as usize].extend(ends);
         self.note_timeouts();
         for slot in 0..self.processes.len() {

@@ -54,7 +54,7 @@ fn expired_fields_and_members_are_deleted_in_the_cluster_once_and_announced_ever
         ("SADD s a b", ":2"),
         ("SPEXPIRE s 50 MEMBERS 1 b", "*1 :1"),
     ]);
-    fleet.servers[0].advance_ms(200);
+    fleet.servers[1].advance_ms(200);
     wait_until(|| one.call("DBSIZE") == ":1" && other.call("DBSIZE") == ":1");
     let mut seen: Vec<String> = Vec::new();
     let mut see_until = |event: &str| {
