@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use tracing::{info, warn};
 
@@ -122,10 +123,7 @@ fn start(namespace: &Arc<Namespace>, handlers: &'static Handlers) -> io::Result<
         let _ended = tell_ended;
         runtime.block_on(async move {
             let mut driver = driver;
-            let result = match tokio::time::timeout(patience, prepare(&mut driver, &served)).await {
-                Ok(result) => result,
-                Err(_) => Err("no majority of the cluster answers".to_owned()),
-            };
+            let result = prepare(&mut driver, &served, patience).await;
             let is_ready = result.is_ok();
             let _ = tell_ready.send(result); // the receiver is gone when the server was stopped
             if is_ready {
@@ -175,11 +173,33 @@ fn access(config: &Config) -> io::Result<MemberAccess> {
     Ok(MemberAccess { user, tls, connect_timeout: REQUEST_TIMEOUT })
 }
 
-/// Prepares the engine: checks that the cluster can be used, and loads the mirror.
+/// Prepares the engine: checks that the cluster can be used, and loads the mirror. The cluster has `patience` to answer.
 ///
 /// # Errors
 /// The reason for which it cannot be used.
-async fn prepare(driver: &mut Driver, namespace: &Namespace) -> Result<(), String> {
+async fn prepare(driver: &mut Driver, namespace: &Namespace, patience: Duration) -> Result<(), String> {
+    let (pairs, revision) = within(patience, read(driver)).await?;
+    let is_key = |pair: &&NamedValue| matches!(driver.prefix.parse(&pair.name), Some(EtcdName::Key(_)));
+    let keys = pairs.iter().filter(is_key).count();
+    driver.core.replace(pairs, revision); // for as long as libraries of functions take
+    namespace.check_databases()?;
+    within(patience, raise_fences(driver, revision)).await?;
+    info!("etcd: {keys} keys loaded at revision {revision}");
+    let name = driver.prefix.name(&EtcdName::Format);
+    let _ = timeout(patience, warn_of_history(&driver.cluster, &name, revision)).await; // only a warning
+    Ok(())
+}
+
+/// Waits for answers of the cluster.
+///
+/// # Errors
+/// The error of `asking`, or that there is no answer.
+async fn within<T>(patience: Duration, asking: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    timeout(patience, asking).await.unwrap_or_else(|_| Err("no majority of the cluster answers".to_owned()))
+}
+
+/// Checks version and format of what the cluster has, and reads all of it.
+async fn read(driver: &Driver) -> Result<(Vec<NamedValue>, Revision), String> {
     let cluster = driver.cluster.clone();
     check_version(&cluster).await?;
     let format = driver.prefix.name(&EtcdName::Format);
@@ -211,14 +231,7 @@ async fn prepare(driver: &mut Driver, namespace: &Namespace) -> Result<(), Strin
         }
         raise_format(&cluster, &format, found.map_or(0, |pair| pair.mod_revision)).await?;
     }
-    let is_key = |pair: &&NamedValue| matches!(driver.prefix.parse(&pair.name), Some(EtcdName::Key(_)));
-    let keys = pairs.iter().filter(is_key).count();
-    driver.core.replace(pairs, revision);
-    namespace.check_databases()?;
-    raise_fences(driver, revision).await?;
-    info!("etcd: {keys} keys loaded at revision {revision}");
-    warn_of_history(&cluster, &format, revision).await;
-    Ok(())
+    Ok((pairs, revision))
 }
 
 /// Raises the version of the format, found at a revision: processes of an earlier version cannot start any more.
