@@ -5,6 +5,7 @@
 mod admission;
 mod again;
 mod blocked;
+mod follow;
 mod hidden;
 mod input;
 mod locks;
@@ -24,9 +25,9 @@ pub(in crate::engine) use self::patience::Patience;
 use crate::client::engine::{StagedCall, StagedOutcome};
 use crate::client::registry::{ClientWait, Unblocked};
 use crate::dispatch::Handlers;
-use crate::dispatch::serve::{answer_staged, serve_remaining_keys};
+use crate::dispatch::serve::answer_staged;
 use crate::engine::barrier::Barriers;
-use crate::engine::cluster::{ClusterFailure, ClusterTransaction, NamedValue, Revision, RevisionChanges};
+use crate::engine::cluster::{ClusterFailure, ClusterTransaction, Revision};
 use crate::engine::execution::{Execution, KnownKeys};
 use crate::engine::flushes::Flushes;
 use crate::engine::group::{CallGroup, Ended, Flight, State};
@@ -331,52 +332,6 @@ impl Core {
         } else {
             self.run_again(group);
         }
-    }
-
-    /// Applies the changes of a revision to the mirror.
-    pub(super) fn step(&mut self, step: RevisionChanges) {
-        if let Some(number) = self.mirror.apply(step, self.now()) {
-            self.reads.remember(number, &self.namespace);
-        }
-        self.follow_locks();
-        self.follow_mirror();
-    }
-
-    /// Handles a progress notification: there are no further changes up to a revision.
-    pub(super) fn progress(&mut self, revision: Revision) {
-        self.mirror.advance(revision);
-        self.follow_mirror();
-    }
-
-    /// Replaces the mirror by the cluster's state at a revision.
-    pub(super) fn replace(&mut self, pairs: Vec<NamedValue>, revision: Revision) {
-        self.mirror.replace(pairs, revision);
-        self.reads.skip(revision);
-        self.follow_locks();
-        self.replaced = revision;
-        self.fail_lost_waits(revision, |_| true);
-        self.follow_mirror();
-    }
-
-    /// Acts on an advance of the mirror's revision.
-    pub(super) fn follow_mirror(&mut self) {
-        let revision = self.mirror.revision();
-        self.mirror.locks.lease.follow_mirror(revision);
-        self.stats.revision.store(revision, Relaxed);
-        self.stats.cluster_revision.fetch_max(revision, Relaxed);
-        while let Some(entry) = self.ahead_by_revision.first_entry().filter(|entry| *entry.key() <= revision) {
-            for key in entry.remove() {
-                if self.ahead.get(&key).is_some_and(|ahead| ahead.revision <= revision) {
-                    self.ahead.remove(&key);
-                }
-            }
-        }
-        self.namespace.push.broadcast(&self.namespace.settings, self.now());
-        serve_remaining_keys(&self.namespace, self.handlers);
-        while let Some(entry) = self.later.first_entry().filter(|entry| *entry.key() <= revision) {
-            entry.remove().into_iter().for_each(|pending| self.queue.push(pending));
-        }
-        self.pass_barriers();
     }
 
     fn ahead_of(&self, key: &KeyName) -> Option<&Ahead> {
