@@ -111,7 +111,7 @@ impl Effects {
     }
 
     /// Removes all effects.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         (self.count, self.withheld) = (0, 0);
         self.asides = Vec::new();
         self.commands.clear();

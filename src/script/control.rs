@@ -63,6 +63,8 @@ pub struct Control {
     threshold_ms: AtomicU64,
     /// Set when the server stops: no script may continue.
     is_over: AtomicBool,
+    /// Set when a script ends for that reason which has made some of its changes.
+    has_ended_half: AtomicBool,
     /// True if scripts get errors in Valkey's dialect.
     is_valkey: AtomicBool,
     /// The names and versions that scripts see.
@@ -99,6 +101,7 @@ impl Control {
             started_real_ms: AtomicU64::new(0),
             threshold_ms: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
+            has_ended_half: AtomicBool::new(false),
             is_valkey: AtomicBool::new(false),
             identity: Mutex::new(&Identity::REDIS),
             changes: AtomicU64::new(0),
@@ -237,10 +240,14 @@ impl Control {
         }
     }
 
-    /// Ends all scripts, now and later, because the server stops. A script that has written may go on until it is busy,
-    /// so that no half of its changes gets to files and replicas.
+    /// Ends all scripts, now and later, because the server stops. A script that has written may go on until it is busy.
     pub fn end_all(&self) {
         self.is_over.store(true, Relaxed);
+    }
+
+    /// Returns true if [`Control::end_all`] has ended a script in the middle of its changes.
+    pub(crate) fn has_ended_half(&self) -> bool {
+        self.has_ended_half.load(Relaxed)
     }
 
     /// Decides if a script may continue; the interpreter calls it at intervals.
@@ -265,6 +272,9 @@ impl Control {
         let is_half_done = state & WROTE != 0 && state & BUSY == 0 && self.threshold_ms.load(Relaxed) != 0;
         if state & KILLED == 0 && (is_half_done || !self.is_over.load(Relaxed)) {
             return Ok(());
+        }
+        if state & WROTE != 0 {
+            self.has_ended_half.store(true, Relaxed);
         }
         Err(self.dialect().choose(KILLED_IN_REDIS, KILLED_IN_VALKEY[usize::from(state & FUNCTION != 0)]))
     }

@@ -72,6 +72,17 @@ fn what_every_command_writes_is_in_the_append_only_file() {
     }
 }
 
+#[cfg(feature = "lua")]
+#[test]
+fn nothing_of_a_script_that_a_stop_of_the_server_ends_is_in_the_append_only_file() {
+    let dir = dir();
+    let server = start_in(dir.path(), &ON);
+    server.client().expect(&[("SET k 1", "+OK")]);
+    let _busy = crate::script::occupy(&server, &["EVAL", "redis.call('SET', 'k', '2') while true do end", "0"]);
+    server.end();
+    start_in(dir.path(), &ON).client().expect(&[("GET k", "$1 1"), ("SET k 2", "+OK")]);
+}
+
 #[test]
 fn what_was_written_before_and_since_a_rewrite_is_there_after_a_restart() {
     let dir = dir();

@@ -24,7 +24,7 @@ fn while_time_passes<T>(server: &TestServer, act: impl FnOnce() -> T) -> T {
 }
 
 /// Runs an endless script on a connection of its own, and returns once other clients get BUSY.
-fn occupy(server: &TestServer, script: &[&str]) -> Client {
+pub(crate) fn occupy(server: &TestServer, script: &[&str]) -> Client {
     let mut client = server.client();
     client.send(&crate::harness::encode(script));
     let mut other = server.client();
