@@ -31,7 +31,7 @@ pub(crate) struct Staged {
     pub(crate) functions: Option<ChangedFunctions>,
 }
 
-/// An interpreter with libraries that the cluster does not have yet; a type that this layer does not know.
+/// Libraries of functions that the cluster does not have yet; a type that this layer does not know.
 pub(crate) type ChangedFunctions = Arc<dyn Any + Send + Sync>;
 
 /// A lock that is held with a token.

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "lua")]
+use parking_lot::Mutex;
+
 use crate::client::staged::ChangedFunctions;
 use crate::error::{Error, Result};
 use crate::namespace::Namespace;
 #[cfg(feature = "lua")]
-use crate::script::{Functions, Restore, Scripts};
+use crate::script::{Functions, Libraries, Restore};
 
 /// Returns the source code of all libraries of functions.
 #[cfg(feature = "lua")]
@@ -14,10 +17,11 @@ pub(crate) fn libraries(namespace: &Namespace) -> Arc<Vec<Vec<u8>>> {
     Arc::new(namespace.scripts.engines().libraries.texts())
 }
 
-/// Returns the source code of all libraries of functions as a staged call has changed them.
+/// Returns the IDs and the source code of all libraries of functions as staged calls have changed them, if they have.
 #[cfg(feature = "lua")]
-pub(crate) fn changed_libraries(functions: &ChangedFunctions) -> Option<Vec<Vec<u8>>> {
-    Some(functions.downcast_ref::<Scripts>()?.engines().libraries.texts())
+pub(crate) fn changed_libraries(namespace: &Namespace, functions: &ChangedFunctions) -> Option<Vec<(u64, Vec<u8>)>> {
+    let changed = functions.downcast_ref::<Mutex<Libraries>>()?.lock();
+    changed.differ_from(&namespace.scripts.engines().libraries).then(|| changed.accepted())
 }
 
 #[cfg(feature = "lua")]
@@ -32,7 +36,7 @@ pub(crate) fn libraries(_: &Namespace) -> Arc<Vec<Vec<u8>>> {
 }
 
 #[cfg(not(feature = "lua"))]
-pub(crate) fn changed_libraries(_: &ChangedFunctions) -> Option<Vec<Vec<u8>>> {
+pub(crate) fn changed_libraries(_: &Namespace, _: &ChangedFunctions) -> Option<Vec<(u64, Vec<u8>)>> {
     None
 }
 
@@ -67,6 +71,21 @@ pub(crate) fn set_libraries(namespace: &Namespace, libraries: &[Vec<u8>]) -> Res
 
 #[cfg(not(feature = "lua"))]
 pub(crate) fn set_libraries(_: &Namespace, _: &[Vec<u8>]) -> Result<()> {
+    Ok(())
+}
+
+/// Replaces the libraries of functions by those with these IDs and this source code, except those that are among them.
+///
+/// # Errors
+/// An error when a library cannot be loaded.
+#[cfg(feature = "lua")]
+pub(crate) fn accept_libraries(namespace: &Namespace, libraries: &[(u64, Vec<u8>)]) -> Result<()> {
+    let accepted = namespace.scripts.engines().accept_libraries(&namespace.scripts.control, libraries);
+    accepted.map_err(library_error)
+}
+
+#[cfg(not(feature = "lua"))]
+pub(crate) fn accept_libraries(_: &Namespace, _: &[(u64, Vec<u8>)]) -> Result<()> {
     Ok(())
 }
 

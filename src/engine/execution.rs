@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::client::engine::StagedCall;
 use crate::client::staged::{ChangedFunctions, LockTally, Staged, StagedMessage};
 use crate::dispatch::staged::run_staged;
-use crate::dispatch::texts::{changed_libraries, libraries};
+use crate::dispatch::texts::changed_libraries;
 use crate::dispatch::{Env, Handlers, Next};
 use crate::engine::cluster::Revision;
 use crate::engine::flushes::{Cleared, Flushes};
@@ -15,7 +15,7 @@ use crate::engine::guard::Guard;
 use crate::engine::pending::{PendingWork, WorkItem};
 use crate::engine::reads::Reads;
 use crate::engine::stage::{Copy, HandOver, Stage, StageCx, StageOutcome};
-use crate::engine::stored::{StoredClient, StoredLibraries, StoredMessage, StoredRecord};
+use crate::engine::stored::{StoredClient, StoredLibraries, StoredLibrary, StoredMessage, StoredRecord};
 use crate::namespace::Namespace;
 use crate::resp::{Output, Reply};
 use crate::store::{Cx, Key, KeyName, Origin};
@@ -91,7 +91,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
             let mut ended = Ended::Done; // and in another transaction, if the call comes too late for this one
             if overtaken.is_none() {
                 let performed = namespace.instance.panics.catch("engine", || execution.perform(&mut pending));
-                let Some(done) = performed else {
+                let Some(done) = performed.filter(|_| !namespace.has_half_a_script()) else {
                     members.push((pending, Ended::Panicked));
                     overtaken = Some(members.len());
                     continue;
@@ -186,15 +186,16 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         let flushes = self.known.flushes();
         self.guards.insert(Guard::Flushes(flushes.changed));
         let flushed = (cleared != Cleared::Nothing).then(|| flushes.after(&cleared));
-        let texts = self.functions.as_ref().and_then(changed_libraries);
-        let texts = texts.filter(|texts| *texts != *libraries(self.namespace));
+        let texts = self.functions.as_ref().and_then(|functions| changed_libraries(self.namespace, functions));
+        let stored = |(id, text)| StoredLibrary { id, text };
+        let libraries = texts.map(|texts| StoredLibraries { libraries: texts.into_iter().map(stored).collect() });
         let mut record = self.record;
         (record.events, record.losses, record.refusals) = (events, losses, refusals);
         CallGroup {
             members,
             tests: self.tests.into_iter().collect(),
             flushed,
-            libraries: texts.map(|texts| StoredLibraries { texts }),
+            libraries,
             changed,
             record,
             reads: self.reads,

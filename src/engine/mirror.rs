@@ -9,7 +9,7 @@ use prost::Message as _;
 use tracing::warn;
 
 use crate::dispatch::serve::may_have;
-use crate::dispatch::texts::set_libraries;
+use crate::dispatch::texts::accept_libraries;
 use crate::engine::cluster::{NamedValue, ReportedChange, Revision, RevisionChanges};
 use crate::engine::flushes::{Cleared, Flushes, HiddenKeys};
 use crate::engine::locks::KnownLocks;
@@ -331,9 +331,10 @@ impl Mirror {
     /// Replaces the libraries of functions, while no script runs.
     fn set_libraries(&mut self, pair: &NamedValue) {
         let stored = StoredLibraries::decode(&pair.value[..]).inspect_err(|error| warn!("{error}")).unwrap_or_default();
-        if let Err(error) = set_libraries(&self.namespace, &stored.texts) {
+        let libraries: Vec<_> = stored.libraries.into_iter().map(|library| (library.id, library.text)).collect();
+        if let Err(error) = accept_libraries(&self.namespace, &libraries) {
             warn!("the libraries of functions: {}", String::from_utf8_lossy(&error.wire_text()));
-            _ = set_libraries(&self.namespace, &[]); // rather none than former ones
+            _ = accept_libraries(&self.namespace, &[]); // rather none than former ones
             self.libraries = UNKNOWN; // so that this process cannot change them
         } else {
             self.libraries = pair.mod_revision;

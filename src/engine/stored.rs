@@ -339,9 +339,19 @@ pub(super) struct StoredFlush {
 /// The libraries of functions.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct StoredLibraries {
-    /// The texts, in the order of the names.
-    #[prost(bytes = "vec", repeated, tag = "1")]
-    pub(super) texts: Vec<Vec<u8>>,
+    /// The libraries, in the order of their names.
+    #[prost(message, repeated, tag = "1")]
+    pub(super) libraries: Vec<StoredLibrary>,
+}
+
+/// A library of functions.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct StoredLibrary {
+    /// Random ID, given when the library was loaded: a process that has it keeps it, with its state.
+    #[prost(fixed64, tag = "1")]
+    pub(super) id: u64,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) text: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]

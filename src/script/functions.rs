@@ -1,6 +1,7 @@
 //! Libraries of functions: loaded by FUNCTION LOAD, called by FCALL.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use crate::memory::heap::{allocation_len, hash_map_len, list_len};
 use crate::memory::ordered_map::OrderedMap;
@@ -9,28 +10,35 @@ use crate::script::register::{NAME_RULE, is_name};
 use crate::script::shared::Registered;
 use crate::script::shebang;
 use crate::script::shebang::{ScriptFlags, Shebang};
-use crate::script::vm::Vm;
+use crate::script::vm::{Unused, Vm};
 
-#[derive(Default)]
+/// The libraries of functions of an interpreter; a copy shares them.
+#[derive(Clone, Default)]
 pub struct Libraries {
-    by_name: OrderedMap<Vec<u8>, Library>,
+    by_name: OrderedMap<Vec<u8>, Arc<Library>>,
     /// The functions by their names in lower case.
     functions: HashMap<Vec<u8>, FunctionEntry, ahash::RandomState>,
     /// Memory of all libraries: texts, names and records of functions.
     library_bytes: usize,
 }
 
-/// A library.
+/// A library, whose functions are in an interpreter as long as this exists.
 pub(crate) struct Library {
+    /// Random ID, given when the library was loaded at first.
+    id: u64,
     pub name: Vec<u8>,
     /// The text, the first line included.
     pub code: Vec<u8>,
     /// The functions, in the order of their registration.
     pub functions: Vec<Registered>,
+    unused: Unused,
 }
 
+/// The text of a library that a server has accepted, and the library's ID; 0 if it is not known.
+pub(crate) type AcceptedLibrary = (u64, Vec<u8>);
+
 /// The attributes of a function that FCALL needs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FunctionEntry {
     /// The name as text.
     pub name: Box<str>,
@@ -53,8 +61,18 @@ pub enum Restore {
 
 impl Libraries {
     /// Returns all libraries, by name.
-    pub(crate) fn all(&self) -> &OrderedMap<Vec<u8>, Library> {
+    pub(crate) fn all(&self) -> &OrderedMap<Vec<u8>, Arc<Library>> {
         &self.by_name
+    }
+
+    /// Returns the texts of all libraries with their IDs, in the order of their names.
+    pub(crate) fn accepted(&self) -> Vec<AcceptedLibrary> {
+        self.by_name.values().map(|library| (library.id, library.code.clone())).collect()
+    }
+
+    /// Returns true if these are other libraries than others, or were loaded again.
+    pub(crate) fn differ_from(&self, others: &Libraries) -> bool {
+        !self.by_name.values().map(|library| library.id).eq(others.by_name.values().map(|library| library.id))
     }
 
     /// Returns the texts of all libraries, in the order of their names.
@@ -90,18 +108,17 @@ impl Libraries {
         if self.by_name.contains_key(&name) && !replace {
             return Err([b"Library '", &name[..], b"' already exists"].concat());
         }
-        let library = run_library(vm, &name, (&code[shebang.end..], code), LOAD_MS_MAX)?;
+        let library =
+            run_library(vm, (&name, getrandom::u64().unwrap_or_default()), (&code[shebang.end..], code), LOAD_MS_MAX)?;
         let is_taken = |function: &&Registered| {
             let is_own = self.by_name.get(&name).is_some_and(|old| old.has(&function.name));
             self.function(&function.name).is_some() && !is_own
         };
         if let Some(taken) = library.functions.iter().find(is_taken) {
-            let complaint = [b"Function ", &taken.name[..], b" already exists"].concat();
-            library.forget(vm);
-            return Err(complaint);
+            return Err([b"Function ", &taken.name[..], b" already exists"].concat());
         }
         self.delete(vm, &name);
-        self.link(library);
+        self.link(Arc::new(library));
         Ok(name)
     }
 
@@ -110,10 +127,10 @@ impl Libraries {
         let Some(library) = self.by_name.remove(name) else { return false };
         self.library_bytes -= library.memory();
         for function in &library.functions {
-            if let Some(entry) = self.functions.remove(&function.name.to_ascii_lowercase()) {
-                vm.forget(entry.number);
-            }
+            self.functions.remove(&function.name.to_ascii_lowercase());
         }
+        drop(library);
+        vm.forget_unused();
         true
     }
 
@@ -123,64 +140,55 @@ impl Libraries {
     /// A description of the fault; the libraries are unchanged.
     pub fn restore(&mut self, vm: &mut Vm, codes: &[Vec<u8>], policy: Restore) -> Result<(), Vec<u8>> {
         let mut restored = Libraries::default();
-        let loaded = codes.iter().try_for_each(|code| restored.add(vm, code, LOAD_MS_MAX));
+        codes
+            .iter()
+            .try_for_each(|code| restored.add(vm, code, (getrandom::u64().unwrap_or_default(), LOAD_MS_MAX)))?;
         let names: HashSet<Vec<u8>> = restored.by_name.keys().cloned().collect();
         let is_gone = |library: &Library| match policy {
             Restore::Append => false,
             Restore::Replace => names.contains(&library.name),
             Restore::Flush => true,
         };
-        self.join(vm, restored, loaded, is_gone)
+        self.join(vm, restored, is_gone)
     }
 
-    /// Deletes libraries and adds others, which were loaded, unless that has failed, or they conflict with those that stay.
-    fn join(
-        &mut self,
-        vm: &mut Vm,
-        added: Libraries,
-        loaded: Result<(), Vec<u8>>,
-        is_gone: impl Fn(&Library) -> bool,
-    ) -> Result<(), Vec<u8>> {
-        if let Err(complaint) = loaded.and_then(|()| self.make_room(vm, &added, is_gone)) {
-            added.by_name.values().for_each(|library| library.forget(vm));
-            return Err(complaint);
-        }
+    /// Deletes libraries and adds others, which were loaded, unless they conflict with those that stay.
+    fn join(&mut self, vm: &mut Vm, added: Libraries, is_gone: impl Fn(&Library) -> bool) -> Result<(), Vec<u8>> {
+        self.make_room(vm, &added, is_gone)?;
         added.by_name.into_values().for_each(|library| self.link(library));
         Ok(())
     }
 
-    /// Replaces the libraries by those with these texts, which a server has accepted before: a slow machine must not
-    /// change the outcome. Those with one of these texts stay as they are.
+    /// Replaces the libraries by others, which a server has accepted before: a slow machine must not change the outcome.
+    /// A library with one of their IDs stays as it is.
     ///
     /// # Errors
     /// A description of the fault; the libraries are unchanged.
-    pub(super) fn set(&mut self, vm: &mut Vm, texts: &[Vec<u8>]) -> Result<(), Vec<u8>> {
-        let wanted: HashSet<&[u8]> = texts.iter().map(Vec::as_slice).collect();
-        let known: HashSet<&[u8]> = self.by_name.values().map(|library| &library.code[..]).collect();
+    pub(super) fn set(&mut self, vm: &mut Vm, accepted: &[AcceptedLibrary]) -> Result<(), Vec<u8>> {
+        let wanted: HashSet<u64> = accepted.iter().map(|(id, _)| *id).collect();
+        let known: HashSet<u64> = self.by_name.values().map(|library| library.id).filter(|id| *id != 0).collect();
         let mut added = Libraries::default();
-        let missing = texts.iter().filter(|text| !known.contains(&text[..]));
-        let loaded = missing.into_iter().try_for_each(|text| added.add(vm, text, ACCEPTED_LOAD_MS_MAX));
-        let is_gone = |library: &Library| !wanted.contains(&library.code[..]);
-        self.join(vm, added, loaded, is_gone)
+        for (id, text) in accepted.iter().filter(|(id, _)| !known.contains(id)) {
+            added.add(vm, text, (*id, ACCEPTED_LOAD_MS_MAX))?;
+        }
+        self.join(vm, added, |library| library.id == 0 || !wanted.contains(&library.id))
     }
 
     /// Loads a library next to others that are restored with it; none of them is linked yet.
-    fn add(&mut self, vm: &mut Vm, code: &[u8], limit_ms: u64) -> Result<(), Vec<u8>> {
+    fn add(&mut self, vm: &mut Vm, code: &[u8], (id, limit_ms): (u64, u64)) -> Result<(), Vec<u8>> {
         let shebang = shebang::of_library(code)?;
         check_shebang(&shebang)?;
         if self.by_name.contains_key(&shebang.name) {
             return Err([b"Library '", &shebang.name[..], b"' already exists"].concat());
         }
-        let library = run_library(vm, &shebang.name, (&code[shebang.end..], code), limit_ms)?;
+        let library = run_library(vm, (&shebang.name, id), (&code[shebang.end..], code), limit_ms)?;
         for function in &library.functions {
             let entry = FunctionEntry { name: "".into(), number: 0, flags: 0 };
             if self.functions.insert(function.name.to_ascii_lowercase(), entry).is_some() {
-                let complaint = [b"Function ", &function.name[..], b" already exists"].concat();
-                library.forget(vm);
-                return Err(complaint);
+                return Err([b"Function ", &function.name[..], b" already exists"].concat());
             }
         }
-        self.by_name.insert(shebang.name, library);
+        self.by_name.insert(shebang.name, Arc::new(library));
         Ok(())
     }
 
@@ -204,7 +212,7 @@ impl Libraries {
         Ok(())
     }
 
-    fn link(&mut self, library: Library) {
+    fn link(&mut self, library: Arc<Library>) {
         for function in &library.functions {
             let name = String::from_utf8_lossy(&function.name).into();
             let entry = FunctionEntry { name, number: function.number, flags: function.flags };
@@ -216,11 +224,6 @@ impl Libraries {
 }
 
 impl Library {
-    /// Removes the library's functions from the interpreter.
-    fn forget(&self, vm: &mut Vm) {
-        self.functions.iter().for_each(|function| vm.forget(function.number));
-    }
-
     fn has(&self, function: &[u8]) -> bool {
         self.functions.iter().any(|known| known.name.eq_ignore_ascii_case(function))
     }
@@ -238,6 +241,12 @@ impl Library {
     }
 }
 
+impl Drop for Library {
+    fn drop(&mut self) {
+        self.unused.lock().extend(self.functions.iter().map(|function| function.number));
+    }
+}
+
 fn check_shebang(shebang: &Shebang) -> Result<(), Vec<u8>> {
     if !is_name(&shebang.name) {
         return Err(NAME_RULE.into());
@@ -248,7 +257,12 @@ fn check_shebang(shebang: &Shebang) -> Result<(), Vec<u8>> {
     Ok(())
 }
 
-fn run_library(vm: &mut Vm, name: &[u8], (text, code): (&[u8], &[u8]), limit_ms: u64) -> Result<Library, Vec<u8>> {
+fn run_library(
+    vm: &mut Vm,
+    (name, id): (&[u8], u64),
+    (text, code): (&[u8], &[u8]),
+    limit_ms: u64,
+) -> Result<Library, Vec<u8>> {
     let complain = |what: &str, complaint: Vec<u8>| [what.as_bytes(), &complaint].concat();
     let compiled =
         vm.compile(text, "@user_function").map_err(|complaint| complain("Error compiling function: ", complaint))?;
@@ -257,5 +271,5 @@ fn run_library(vm: &mut Vm, name: &[u8], (text, code): (&[u8], &[u8]), limit_ms:
     if functions.is_empty() {
         return Err(b"No functions registered".to_vec());
     }
-    Ok(Library { name: name.to_vec(), code: code.to_vec(), functions })
+    Ok(Library { id, name: name.to_vec(), code: code.to_vec(), functions, unused: vm.unused() })
 }

@@ -55,7 +55,7 @@ use crate::time::clock::Clock;
 
 pub(crate) use cache::{Cache, CompileReason, Script};
 pub(crate) use control::Control;
-pub(crate) use functions::{FunctionEntry, Libraries, Library, Restore};
+pub(crate) use functions::{AcceptedLibrary, FunctionEntry, Libraries, Library, Restore};
 pub(crate) use host::{CallReply, Host};
 pub(crate) use shared::Registered;
 pub(crate) use shebang::{
@@ -148,18 +148,6 @@ impl Scripts {
     pub fn new(clock: Clock, is_test_mode: bool, busy_flag: Arc<BusyFlag>, memory_account: Arc<MemoryAccount>) -> Self {
         let control = Arc::new(Control::new(clock, is_test_mode, busy_flag));
         Scripts { control, engines: Mutex::default(), counters: Counters::default(), memory_account }
-    }
-
-    /// Creates an interpreter of its own for libraries with these texts: calls may change them, and the libraries of the
-    /// namespace stay as they are.
-    ///
-    /// # Errors
-    /// A description of the fault of a library.
-    pub(crate) fn apart(&self, libraries: &[Vec<u8>]) -> Result<Self, Vec<u8>> {
-        let (engines, counters) = (Mutex::default(), Counters::default());
-        let apart = Scripts { control: self.control.clone(), engines, counters, memory_account: Arc::default() };
-        apart.engines().set_libraries(&self.control, libraries)?;
-        Ok(apart)
     }
 
     /// Locks the interpreters. A running script holds the lock.
@@ -284,8 +272,21 @@ impl Engines {
         if self.libraries.all().values().map(|library| &library.code).eq(codes) {
             return Ok(());
         }
+        let accepted: Vec<AcceptedLibrary> = codes.iter().map(|code| (0, code.clone())).collect();
+        self.accept_libraries(control, &accepted)
+    }
+
+    /// Replaces the libraries by others, except those that are among them.
+    ///
+    /// # Errors
+    /// A description of the fault; the libraries are unchanged.
+    pub(crate) fn accept_libraries(
+        &mut self,
+        control: &Arc<Control>,
+        accepted: &[AcceptedLibrary],
+    ) -> Result<(), Vec<u8>> {
         let Functions { vm, libraries, .. } = self.functions(control);
-        libraries.set(vm, codes)
+        libraries.set(vm, accepted)
     }
 
     /// Replaces the cached scripts by those with these texts; the flag of a text is true if it was loaded permanently.

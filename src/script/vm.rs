@@ -4,6 +4,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use keylatch_lua::Lua;
+use parking_lot::Mutex;
 
 use crate::resp::{Protocol, Reply, Request};
 use crate::script::collector::Collector;
@@ -21,6 +22,9 @@ const FIRST_KEY: usize = 3;
 /// limit.
 const MEMORY_MAX: usize = 512 << 20;
 
+/// The numbers of functions of an interpreter that no library has any more.
+pub(super) type Unused = Arc<Mutex<Vec<usize>>>;
+
 /// An interpreter of Lua.
 pub struct Vm {
     lua: Lua<VmShared>,
@@ -28,6 +32,7 @@ pub struct Vm {
     kind: VmKind,
     /// See [`Control::changes`]: as of when the interpreter knows the versions.
     changes: u64,
+    unused: Unused,
 }
 
 /// A call of a script or function.
@@ -84,7 +89,7 @@ impl Vm {
         }
         push_base(&mut frame);
         let changes = frame.data().control.changes();
-        Vm { lua, collector: Collector::default(), kind, changes }
+        Vm { lua, collector: Collector::default(), kind, changes, unused: Unused::default() }
     }
 
     /// Has scripts see the present versions, and look up commands again.
@@ -130,12 +135,24 @@ impl Vm {
         frame.set_item(base::FUNCTIONS, number as i32);
     }
 
-    /// Runs the text of a library, and returns the functions that it has registered. The caller removes them by
-    /// [`Vm::forget`] unless it keeps the library.
+    /// Returns the place for the numbers of functions that no library has any more.
+    pub(super) fn unused(&self) -> Unused {
+        self.unused.clone()
+    }
+
+    /// Removes the functions that no library has any more.
+    pub(super) fn forget_unused(&mut self) {
+        let unused = std::mem::take(&mut *self.unused.lock());
+        unused.into_iter().for_each(|number| self.forget(number));
+    }
+
+    /// Runs the text of a library, and returns the functions that it has registered. The caller removes them by way of
+    /// [`Vm::unused`] when no library has them any more.
     ///
     /// # Errors
     /// The error that the text raised.
     pub(super) fn load(&mut self, _: Compiled, limit_ms: u64) -> Result<Vec<Registered>, Vec<u8>> {
+        self.forget_unused();
         self.lua.begin(MEMORY_MAX);
         self.lua.data().control.begin_load(limit_ms);
         self.lua.data().registered.replace(Some(Vec::new()));

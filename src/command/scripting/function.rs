@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::command::scripting::{RUNS, ScriptRun, key_count, run, run_args, script_error};
 use crate::dispatch::args::is_word;
 use crate::dispatch::post_call::show_ahead;
-use crate::dispatch::{Call, Command, texts};
+use crate::dispatch::{Call, Command};
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::rdb::library;
 use crate::resp::Reply;
-use crate::script::{FLAG_NAMES, FunctionEntry, Functions, Libraries, Library, Registered, Restore, Scripts, Vm};
+use crate::script::{FLAG_NAMES, FunctionEntry, Functions, Libraries, Library, Registered, Restore, Vm};
 use crate::spec::marks::{ENSURES_SCRIPTS, OF_FUNCTIONS, RUNS_FUNCTION};
 use crate::spec::{
     ALLOW_BUSY, DENY_OOM, EXCLUSIVE, Effect, Flags, Group, MAY_REPLICATE, NO_SCRIPT, READ, WRITE, one_of, string, token,
@@ -103,44 +105,39 @@ fn fcall_ro(call: &mut Call<'_>) -> Result<()> {
 fn call_function(call: &mut Call<'_>, is_read_only: bool) -> Result<()> {
     show_ahead(call);
     let name = call.args.bytes()?;
-    let changed = changed_scripts(call);
-    let scripts = changed.as_deref().unwrap_or(&call.namespace.scripts);
+    let changed = changed_libraries(call);
+    let changed = changed.as_ref().map(|changed| changed.lock());
+    let scripts = &call.namespace.scripts;
     let mut engines = scripts.engines();
     let Functions { vm, libraries, buffers } = engines.functions(&scripts.control);
+    let libraries = changed.as_deref().unwrap_or(libraries);
     let FunctionEntry { name, number, flags } =
         libraries.function(name).ok_or_else(|| Error::other("Function not found"))?;
     let keys = key_count(call, || Error::other("Bad number of keys provided"))?;
     run(call, vm, ScriptRun { name, number: *number, flags: *flags, keys, is_read_only }, buffers)
 }
 
-/// Returns the interpreter of the libraries as earlier commands of a transaction have changed them, if the cluster does
-/// not have them yet.
-fn changed_scripts(call: &Call<'_>) -> Option<Arc<Scripts>> {
+/// Returns the libraries as earlier commands of a transaction have changed them, if the cluster does not have them yet.
+fn changed_libraries(call: &Call<'_>) -> Option<Arc<Mutex<Libraries>>> {
     let changed = call.caller.staged.as_ref()?.functions.clone()?;
     changed.downcast().ok()
 }
 
-/// Changes the libraries. Where the data is in a cluster, that is the cluster's decision: they are changed apart from
-/// those that functions are called from.
+/// Changes the libraries. Where the data is in a cluster, that is the cluster's decision: a copy is changed, in the same
+/// interpreter.
 fn change(call: &mut Call<'_>, change: &mut dyn FnMut(&mut Vm, &mut Libraries) -> Result<()>) -> Result<()> {
-    let mut change_in = |scripts: &Scripts| {
-        let mut engines = scripts.engines();
-        let Functions { vm, libraries, .. } = engines.functions(&scripts.control);
-        change(vm, libraries)
-    };
     let scripts = &call.namespace.scripts;
+    let mut engines = scripts.engines();
+    let Functions { vm, libraries, .. } = engines.functions(&scripts.control);
     if call.caller.staged.is_none() {
-        change_in(scripts)?;
+        change(vm, libraries)?;
         call.log_request();
         return Ok(());
     }
-    let apart = match changed_scripts(call) {
-        Some(apart) => apart,
-        None => Arc::new(scripts.apart(&texts::libraries(call.namespace)).map_err(script_error)?),
-    };
-    change_in(&apart)?;
+    let changed = changed_libraries(call).unwrap_or_else(|| Arc::new(Mutex::new(libraries.clone())));
+    change(vm, &mut changed.lock())?;
     if let Some(staged) = &mut call.caller.staged {
-        staged.functions = Some(apart);
+        staged.functions = Some(changed);
     }
     Ok(())
 }
@@ -182,7 +179,7 @@ fn flush(call: &mut Call<'_>) -> Result<()> {
         _ => return Err(Error::other("FUNCTION FLUSH only supports SYNC|ASYNC option")),
     }
     if let Some(staged) = &mut call.caller.staged {
-        staged.functions = Some(Arc::new(call.namespace.scripts.apart(&[]).map_err(script_error)?));
+        staged.functions = Some(Arc::new(Mutex::new(Libraries::default())));
     } else {
         call.namespace.scripts.engines().flush_functions();
         call.log_request();
@@ -216,10 +213,11 @@ fn list(call: &mut Call<'_>) -> Result<()> {
             return Err(script_error([b"Unknown argument ", option].concat()));
         }
     }
-    let changed = changed_scripts(call);
-    let engines = changed.as_deref().unwrap_or(&call.namespace.scripts).engines();
-    let fits = |library: &&Library| pattern.as_ref().is_none_or(|pattern| pattern.matches(&library.name));
-    let libraries: Vec<&Library> = engines.libraries.all().values().filter(fits).collect();
+    let (changed, engines) = (changed_libraries(call), call.namespace.scripts.engines());
+    let changed = changed.as_ref().map(|changed| changed.lock());
+    let libraries = changed.as_deref().unwrap_or(&engines.libraries);
+    let fits = |library: &&Arc<Library>| pattern.as_ref().is_none_or(|pattern| pattern.matches(&library.name));
+    let libraries: Vec<&Arc<Library>> = libraries.all().values().filter(fits).collect();
     call.reply.array(libraries.len());
     libraries.iter().for_each(|library| describe(&mut call.reply, library, with_code));
     Ok(())
@@ -256,8 +254,10 @@ fn describe_function(reply: &mut Reply<'_>, function: &Registered) {
 }
 
 fn dump_libraries(call: &mut Call<'_>) -> Result<()> {
-    let changed = changed_scripts(call);
-    let texts = changed.as_deref().unwrap_or(&call.namespace.scripts).engines().libraries.texts();
+    let texts = match changed_libraries(call) {
+        Some(changed) => changed.lock().texts(),
+        None => call.namespace.scripts.engines().libraries.texts(),
+    };
     let payload = library::dump(texts.iter().map(Vec::as_slice), call.config.rdbcompression);
     call.reply.bulk(&payload);
     Ok(())
@@ -285,7 +285,14 @@ fn restore(call: &mut Call<'_>) -> Result<()> {
 
 fn stats(call: &mut Call<'_>) -> Result<()> {
     let running = call.namespace.scripts.control.busy_function()?;
-    let usage = changed_scripts(call).as_deref().unwrap_or(&call.namespace.scripts).usage();
+    let usage = call.namespace.scripts.usage();
+    let (libraries, functions) = match changed_libraries(call) {
+        Some(changed) => {
+            let changed = changed.lock();
+            (changed.all().len(), changed.function_count())
+        }
+        None => (usage.libraries, usage.functions),
+    };
     let reply = &mut call.reply;
     reply.map(2);
     reply.bulk(b"running_script");
@@ -306,7 +313,7 @@ fn stats(call: &mut Call<'_>) -> Result<()> {
     reply.map(1);
     reply.bulk(b"LUA");
     reply.map(2);
-    for (field, count) in [("libraries_count", usage.libraries), ("functions_count", usage.functions)] {
+    for (field, count) in [("libraries_count", libraries), ("functions_count", functions)] {
         reply.bulk(field.as_bytes());
         reply.int(count as i64);
     }

@@ -6,7 +6,7 @@ use std::thread;
 use keylatch::Clock;
 
 use crate::engine::Fleet;
-use crate::harness::Client;
+use crate::harness::{Client, wait_until};
 
 /// Returns the text of a library with one function, which returns a value.
 fn library(name: &str, function: &str, value: usize) -> String {
@@ -53,10 +53,11 @@ fn a_library_that_one_server_has_loaded_is_there_at_all_servers_at_once_and_at_t
 }
 
 #[test]
-fn a_library_that_stays_keeps_its_state_when_another_one_is_loaded() {
+fn a_library_keeps_its_state_until_it_is_loaded_again() {
     let Some(fleet) = Fleet::start(2) else { return };
     let [mut one, mut other] = fleet.two_clients();
-    load(&mut one, "#!lua name=count\nlocal n=0\nredis.register_function('count',function() n=n+1 return n end)");
+    let counting = "#!lua name=count\nlocal n=0\nredis.register_function('count',function() n=n+1 return n end)";
+    load(&mut one, counting);
     one.expect(&[("FCALL count 0", ":1"), ("FCALL count 0", ":2")]);
     load(&mut other, &library("more", "f", 1));
     one.expect(&[
@@ -65,6 +66,8 @@ fn a_library_that_stays_keeps_its_state_when_another_one_is_loaded() {
         ("FUNCTION DELETE more", "+OK"),
         ("FCALL count 0", ":4"),
     ]);
+    load(&mut other, counting);
+    one.expect(&[("FCALL count 0", ":1")]);
 }
 
 #[test]
@@ -160,7 +163,7 @@ fn a_transaction_calls_the_functions_that_it_has_loaded_and_others_see_all_of_it
 }
 
 #[test]
-fn a_transaction_that_changes_libraries_has_one_interpreter_for_all_its_calls() {
+fn functions_keep_their_state_in_a_transaction_that_changes_other_libraries() {
     let Some(fleet) = Fleet::start(2) else { return };
     let [mut one, mut other] = fleet.two_clients();
     load(&mut one, "#!lua name=count\nlocal n=0\nredis.register_function('count',function() n=n+1 return n end)");
@@ -170,8 +173,8 @@ fn a_transaction_that_changes_libraries_has_one_interpreter_for_all_its_calls() 
     assert_eq!(load(&mut one, &library("most", "g", 1)), "+QUEUED");
     one.expect(&[("FCALL count 0", "+QUEUED")]);
     let stats = "*4 $14 running_script $-1 $7 engines *2 $3 LUA *4 $15 libraries_count :2 $15 functions_count :2";
-    one.expect(&[("EXEC", &format!("*7 :2 $4 more :1 :2 {stats} $4 most :3"))]);
-    one.expect(&[("FCALL count 0", ":3")]);
+    one.expect(&[("EXEC", &format!("*7 :2 $4 more :3 :4 {stats} $4 most :5"))]);
+    one.expect(&[("FCALL count 0", ":6")]);
     other.expect(&[("FCALL count 0", ":1"), ("FCALL g 0", ":1")]);
 }
 
@@ -195,6 +198,27 @@ fn libraries_that_transactions_with_a_common_key_load_at_the_same_time_are_all_t
     let mut client = fleet.servers[0].client();
     client.expect(&[("GET k", "$2 60")]);
     assert_eq!(count(&mut client), 60);
+}
+
+#[test]
+fn nothing_is_left_of_a_transaction_in_whose_middle_the_server_stops() {
+    let Some(mut fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    let half = "redis.call('set',keys[1],2) while true do end";
+    load(&mut one, &format!("#!lua name=lib\nredis.register_function('half',function(keys) {half} end)"));
+    one.expect(&[
+        ("CONFIG SET busy-reply-threshold 1", "+OK"),
+        ("SET k 1", "+OK"),
+        ("MULTI", "+OK"),
+        ("SET before 1", "+QUEUED"),
+        ("FCALL half 1 k", "+QUEUED"),
+        ("SET after 1", "+QUEUED"),
+    ]);
+    one.send(b"EXEC\r\n");
+    let mut same = fleet.servers[0].client();
+    wait_until(|| same.call("PING") != "+PONG");
+    fleet.servers.remove(0).end();
+    other.expect(&[("GET k", "$1 1"), ("EXISTS before after", ":0"), ("SET k 3", "+OK")]);
 }
 
 #[test]
