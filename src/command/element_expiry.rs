@@ -171,7 +171,7 @@ pub(crate) fn set_deadlines<K: Expiring>(
 
 /// Returns true if elements with this deadline are to be deleted at once; never in the replay of a log.
 pub(crate) fn has_passed(call: &Call<'_>, end_ms: i64) -> bool {
-    end_ms <= call.now().wall_ms() && call.view.cx().expires_keys()
+    end_ms <= call.present().wall_ms() && call.view.cx().expires_keys()
 }
 
 /// Logs that elements got a deadline; without a deadline, that they were deleted.
