@@ -236,7 +236,8 @@ impl Library {
             3 * allocation_len(name) + allocation_len(description)
         };
         let functions = list_len::<Registered>(self.functions.capacity());
-        let texts = 2 * allocation_len(self.name.len()) + allocation_len(self.code.len());
+        let own = allocation_len(size_of::<Self>() + 2 * size_of::<usize>()); // in an `Arc`
+        let texts = own + 2 * allocation_len(self.name.len()) + allocation_len(self.code.len());
         texts + functions + self.functions.iter().map(function).sum::<usize>()
     }
 }
