@@ -160,8 +160,9 @@ impl Core {
         {
             self.leave_queue(locks, number, None); // the client is gone
         }
-        // The mirror may have been replaced before the outcome was known.
-        self.fail_lost_waits(self.replaced, |other| other == number);
+        if revision <= self.replaced {
+            self.fail_lost_waits(self.replaced, |other| other == number); // the mirror was replaced meanwhile
+        }
     }
 
     /// Acts on changes of the mirror's locks.
