@@ -74,7 +74,7 @@ pub(crate) fn set_libraries(_: &Namespace, _: &[Vec<u8>]) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the libraries of functions by those with these IDs and this source code, except those that are among them.
+/// Replaces the libraries of functions by these, given by ID and source code; a library whose ID is among them is kept.
 ///
 /// # Errors
 /// An error when a library cannot be loaded.

@@ -152,15 +152,15 @@ impl Libraries {
         self.join(vm, restored, is_gone)
     }
 
-    /// Deletes libraries and adds others, which were loaded, unless they conflict with those that stay.
+    /// Deletes libraries and adds loaded ones, unless these conflict with the remaining ones.
     fn join(&mut self, vm: &mut Vm, added: Libraries, is_gone: impl Fn(&Library) -> bool) -> Result<(), Vec<u8>> {
         self.make_room(vm, &added, is_gone)?;
         added.by_name.into_values().for_each(|library| self.link(library));
         Ok(())
     }
 
-    /// Replaces the libraries by others, which a server has accepted before: a slow machine must not change the outcome.
-    /// A library with one of their IDs stays as it is.
+    /// Replaces the libraries by these, which a server has accepted before: a slow machine must not change the outcome. A
+    /// library whose ID is among them is kept.
     ///
     /// # Errors
     /// A description of the fault; the libraries are unchanged.

@@ -276,7 +276,7 @@ impl Engines {
         self.accept_libraries(control, &accepted)
     }
 
-    /// Replaces the libraries by others, except those that are among them.
+    /// Replaces the libraries by these, given by ID and source code; a library whose ID is among them is kept.
     ///
     /// # Errors
     /// A description of the fault; the libraries are unchanged.
