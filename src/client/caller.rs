@@ -36,6 +36,9 @@ pub struct Caller {
     pub is_short_of_memory: bool,
     /// The time in microseconds that TIME replies throughout the present script or EXEC, once it was called there.
     pub frozen_us: Option<i64>,
+    /// True if a script of the present call was interrupted after some of its changes, because the server stops: nothing
+    /// of the call may get to the log or to a cluster.
+    pub(crate) is_half_done: bool,
     /// Set when the connection must be closed after the replies so far.
     pub closing: bool,
     /// The slot of the keys of the present call, or of the first call of its script, where the server is a node of a cluster.
@@ -63,6 +66,7 @@ impl Caller {
             called: None,
             commands: 0,
             is_in_script: false,
+            is_half_done: false,
             is_short_of_memory: false,
             frozen_us: None,
             closing: false,

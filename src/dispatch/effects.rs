@@ -133,6 +133,9 @@ fn push_locks(call: &mut Call<'_>) {
 /// Appends the effects of an outermost call and its nested calls, made at a time; `shards` are the changed shards, if
 /// known.
 pub(super) fn append(namespace: &Namespace, caller: &mut Caller, at: Now, shards: Option<&[usize]>) {
+    if std::mem::take(&mut caller.is_half_done) {
+        caller.forget_effects();
+    }
     if let Some(effects) = caller.effects() {
         let position = namespace.record(effects, at, shards);
         caller.info.written.store(position, Relaxed);

@@ -364,10 +364,12 @@ pub(crate) struct StagedEnd {
     pub(crate) db: usize,
     /// Messages that the call has sent, and keys that it has read.
     pub(crate) staged: Staged,
+    /// True if the call was interrupted after some of its changes.
+    pub(crate) is_half_done: bool,
 }
 
-/// Executes a call on copies of its keys: for its client or, with `again`, because the client is blocked. `staged` has
-/// what earlier calls of the same transaction have done.
+/// Executes a call on copies of its keys: for its client or, with `again`, because the client is blocked. `staged`
+/// is the result of the earlier calls of the same transaction.
 pub(crate) fn run_staged(
     env: Env<'_>,
     view: &mut View<'_>,
@@ -394,5 +396,5 @@ pub(crate) fn run_staged(
     }
     drop(call);
     let staged = caller.staged.take().map(|staged| *staged).unwrap_or_default();
-    StagedEnd { suspended, db: caller.db, staged }
+    StagedEnd { suspended, db: caller.db, staged, is_half_done: caller.is_half_done }
 }

@@ -91,7 +91,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
             let mut ended = Ended::Done; // and in another transaction, if the call comes too late for this one
             if overtaken.is_none() {
                 let performed = namespace.instance.panics.catch("engine", || execution.perform(&mut pending));
-                let Some(done) = performed.filter(|_| !namespace.has_half_a_script()) else {
+                let Some(done) = performed else {
                     members.push((pending, Ended::Panicked));
                     overtaken = Some(members.len());
                     continue;
@@ -275,6 +275,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
         self.stage.record_held(held);
         self.tally.add(tally);
         match end.suspended {
+            _ if end.is_half_done => Ended::Panicked,
             Some(suspended) => {
                 if let Some(demand) = demand {
                     self.stage.queue(&suspended, demand, &call.caller.info);

@@ -27,7 +27,7 @@ const TESTS_MAX: usize = 128;
 
 /// The outcome of a call on the stage.
 pub(super) enum Ended {
-    /// The call has panicked.
+    /// The call has panicked, or was interrupted after some of its changes.
     Panicked,
     /// The call has a reply.
     Replied(Replied),

@@ -534,26 +534,12 @@ impl Namespace {
     /// Appends the effects of a call to the log, and clears them; returns the position behind them. Must be called
     /// while the changed shards are locked; `shards` are these, if they are known.
     pub(crate) fn record(&self, effects: &mut Effects, at: Now, shards: Option<&[usize]>) -> u64 {
-        if self.has_half_a_script() {
-            effects.clear();
-            return self.log.end();
-        }
         let position = match &self.test_mode {
             Some(test_mode) => test_mode.recorder.append(effects, at),
             None => self.log.append(effects),
         };
         self.log.note_change(shards, position);
         position
-    }
-
-    /// Returns true if the stop of the server has ended a script in the middle of its changes. Nothing is logged any more
-    /// then, and no transaction sent to a cluster.
-    pub(crate) fn has_half_a_script(&self) -> bool {
-        #[cfg(feature = "lua")]
-        let is_half = self.scripts.control.has_ended_half();
-        #[cfg(not(feature = "lua"))]
-        let is_half = false;
-        is_half
     }
 
     /// Deletes every key of every database.

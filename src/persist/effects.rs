@@ -111,7 +111,7 @@ impl Effects {
     }
 
     /// Removes all effects.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         (self.count, self.withheld) = (0, 0);
         self.asides = Vec::new();
         self.commands.clear();

@@ -40,6 +40,8 @@ const BUSY: u8 = 1 << 3;
 const KILLED: u8 = 1 << 4;
 /// A library is being loaded.
 const LOADING: u8 = 1 << 5;
+/// The script ends because the server stops, after some of its changes.
+const HALF_DONE: u8 = 1 << 6;
 
 /// The error in a killed script or function.
 const KILLED_IN_REDIS: &str = "ERR Script killed by user with SCRIPT KILL...";
@@ -63,8 +65,6 @@ pub struct Control {
     threshold_ms: AtomicU64,
     /// Set when the server stops: no script may continue.
     is_over: AtomicBool,
-    /// Set when a script ends for that reason which has made some of its changes.
-    has_ended_half: AtomicBool,
     /// True if scripts get errors in Valkey's dialect.
     is_valkey: AtomicBool,
     /// The names and versions that scripts see.
@@ -101,7 +101,6 @@ impl Control {
             started_real_ms: AtomicU64::new(0),
             threshold_ms: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
-            has_ended_half: AtomicBool::new(false),
             is_valkey: AtomicBool::new(false),
             identity: Mutex::new(&Identity::REDIS),
             changes: AtomicU64::new(0),
@@ -245,9 +244,9 @@ impl Control {
         self.is_over.store(true, Relaxed);
     }
 
-    /// Returns true if [`Control::end_all`] has ended a script in the middle of its changes.
-    pub(crate) fn has_ended_half(&self) -> bool {
-        self.has_ended_half.load(Relaxed)
+    /// Returns true if [`Control::end_all`] interrupted the present script after some of its changes.
+    pub(crate) fn is_half_done(&self) -> bool {
+        self.state.load(Relaxed) & HALF_DONE != 0
     }
 
     /// Decides if a script may continue; the interpreter calls it at intervals.
@@ -269,12 +268,12 @@ impl Control {
             self.look_at_the_clock();
         }
         let state = self.state.load(Relaxed);
-        let is_half_done = state & WROTE != 0 && state & BUSY == 0 && self.threshold_ms.load(Relaxed) != 0;
-        if state & KILLED == 0 && (is_half_done || !self.is_over.load(Relaxed)) {
+        let may_finish = state & WROTE != 0 && state & BUSY == 0 && self.threshold_ms.load(Relaxed) != 0;
+        if state & KILLED == 0 && (may_finish || !self.is_over.load(Relaxed)) {
             return Ok(());
         }
         if state & WROTE != 0 {
-            self.has_ended_half.store(true, Relaxed);
+            self.state.fetch_or(HALF_DONE, Relaxed);
         }
         Err(self.dialect().choose(KILLED_IN_REDIS, KILLED_IN_VALKEY[usize::from(state & FUNCTION != 0)]))
     }

@@ -216,6 +216,7 @@ pub(crate) fn run(call: &mut Call<'_>, vm: &mut Vm, run: ScriptRun<'_>, buffers:
     let executed = vm.run(run.number, invocation, &mut caller);
     let call = &mut *caller.call;
     call.caller.is_in_script = false;
+    call.caller.is_half_done |= call.namespace.scripts.control.is_half_done();
     call.caller.withhold_effects(false);
     let chosen = std::mem::replace(&mut call.caller.protocol, protocol);
     if call.caller.db != db {
