@@ -107,6 +107,8 @@ pub(super) struct Agent {
     /// The tokens of such locks that the client may have, but was not told of. Who waits for the lock then may wait for
     /// itself, and is refused although it has been handed the lock meanwhile.
     possible_sessions: Vec<i64>,
+    /// True if the client may still be queued after an error: if it queues again, it waits for itself, and is refused.
+    may_be_queued: bool,
 }
 
 /// Numbers of the events seen.
@@ -220,6 +222,7 @@ impl World {
             refused: Vec::new(),
             session: None,
             possible_sessions: Vec::new(),
+            may_be_queued: false,
         });
         self.agents.len() - 1
     }
@@ -446,6 +449,9 @@ impl World {
             released.for_each(|ledger| _ = ledger.given_up.insert(token));
         }
         self.is_exclusive &= request.is_exclusive();
+        if let Some(token) = request.acquires().filter(|_| agent.may_be_queued && request.may_queue()) {
+            self.ledgers.iter_mut().for_each(|ledger| _ = ledger.given_up.insert(token));
+        }
         let is_rough = matches!(request, ModelRequest::Del(ModelKey::Lock) | ModelRequest::FlushAll)
             || !agent.possible_sessions.is_empty() && request.may_queue();
         self.ledgers.iter_mut().for_each(|ledger| ledger.is_rough |= is_rough);
@@ -478,6 +484,7 @@ impl World {
             Some(told) => operation.reply = Some((self.tick, told)),
             None => {
                 self.seen.errors += 1;
+                agent.may_be_queued |= request.may_queue();
                 if let ModelRequest::AcquireSession(token) = request {
                     agent.possible_sessions.push(token);
                 }
