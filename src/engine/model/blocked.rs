@@ -1,11 +1,19 @@
 //! A call that blocks while another process changes its keys, and the answer of the cluster comes late.
 
-use crate::engine::cluster::{ClusterChange, ClusterTransaction};
+use std::time::Duration;
+
+use crate::engine::cluster::{ClusterChange, ClusterTransaction, NamedValue};
 use crate::engine::core::EngineAction;
 use crate::engine::lanes::Lanes;
 use crate::engine::model::cluster::SimulatedCluster;
 use crate::engine::model::process::{ModelConnection, Process};
 use crate::engine::names::{EtcdName, NamePrefix};
+
+/// Returns all names that a mirror follows.
+fn mirrored(cluster: &SimulatedCluster) -> Vec<NamedValue> {
+    let prefix = NamePrefix::new(b"keylatch/");
+    cluster.read_all().into_iter().filter(|pair| prefix.is_mirrored(&pair.name)).collect()
+}
 
 /// Starts two registered processes on an empty cluster.
 fn two_processes() -> (SimulatedCluster, [Process; 2]) {
@@ -19,8 +27,7 @@ fn two_processes() -> (SimulatedCluster, [Process; 2]) {
     }
     let processes = [1, 2].map(|number| {
         let mut process = Process::start(&prefix, 0);
-        let mirrored = cluster.read_all().into_iter().filter(|pair| prefix.is_mirrored(&pair.name)).collect();
-        process.core.replace(mirrored, cluster.revision());
+        process.core.replace(mirrored(&cluster), cluster.revision());
         process.told = cluster.history.len();
         process.register(number);
         process
@@ -82,6 +89,28 @@ fn reply_after(change: &str) -> Option<String> {
     one.core.done(*lane, done);
     settle(&mut one, &mut cluster);
     reader.poll(&one.namespace)
+}
+
+#[test]
+fn a_reader_is_answered_whose_wait_to_be_alone_has_ended_while_its_process_missed_changes() {
+    let (mut cluster, [mut one, mut other]) = two_processes();
+    for request in ["LOCK.ACQUIRE l 1 SHARED PX 300", "LOCK.ACQUIRE l 2 SHARED PX 100000"] {
+        let mut reader = send(&one, request);
+        settle(&mut one, &mut cluster);
+        assert!(reader.poll(&one.namespace).is_some_and(|reply| reply.starts_with(':')));
+    }
+    let mut upgrade = send(&one, "LOCK.ACQUIRE l 1 CONVERT PX 300 BLOCK 0");
+    let (actions, _) = one.turn();
+    let [EngineAction::Commit(lane, transaction)] = &actions[..] else { panic!("{actions:?}") };
+    let done = cluster.commit(transaction, 1);
+    tell(&mut other, &cluster);
+    [&one, &other].iter().for_each(|process| process.namespace.clock.advance(Duration::from_secs(1)));
+    settle(&mut other, &mut cluster);
+    one.core.replace(mirrored(&cluster), cluster.revision());
+    one.told = cluster.history.len();
+    one.core.done(*lane, done);
+    settle(&mut one, &mut cluster);
+    assert!(upgrade.poll(&one.namespace).is_some_and(|reply| reply.starts_with("-UNCERTAIN ")));
 }
 
 #[test]

@@ -6,13 +6,24 @@ use std::time::Duration;
 use keylatch::Clock;
 
 use crate::engine::Fleet;
-use crate::harness::wait_until;
+use crate::engine::links::behind_a_link;
+use crate::engine::proxy::{Passage, Way};
+use crate::harness::{Client, wait_until};
 
 /// Starts servers on one clock, which is moved by hand.
 fn fleet(count: usize) -> Option<(Fleet, Clock)> {
     let (mut fleet, clock) = (Fleet::start(0)?, Clock::manual());
     (0..count).for_each(|_| fleet.add(clock.clone(), &[]));
     Some((fleet, clock))
+}
+
+/// Reads events, each with its key, until one of them was seen.
+fn see_until(seen: &mut Vec<String>, event: &str, events: &mut Client) {
+    while !seen.iter().any(|known| known == event) {
+        let message = events.reply();
+        let words: Vec<&str> = message.split(' ').collect();
+        seen.push(format!("{} {}", words[6].rsplit(':').next().expect("an event"), words[8]));
+    }
 }
 
 #[test]
@@ -56,21 +67,34 @@ fn expired_fields_and_members_are_deleted_in_the_cluster_once_and_announced_ever
     ]);
     fleet.servers[1].advance_ms(200);
     wait_until(|| one.call("DBSIZE") == ":1" && other.call("DBSIZE") == ":1");
-    let mut seen: Vec<String> = Vec::new();
-    let mut see_until = |event: &str| {
-        while !seen.iter().any(|known| known == event) {
-            let message = events.reply();
-            let words: Vec<&str> = message.split(' ').collect();
-            seen.push(format!("{} {}", words[6].rsplit(':').next().expect("an event"), words[8]));
-        }
-    };
-    see_until("sexpired s");
-    see_until("del h");
+    let mut seen = Vec::new();
+    see_until(&mut seen, "sexpired s", &mut events);
+    see_until(&mut seen, "del h", &mut events);
     one.expect(&[("SET last v", "+OK")]);
-    see_until("set last");
+    see_until(&mut seen, "set last", &mut events);
     seen.sort_unstable();
     let all = ["del h", "hexpire h", "hexpired h", "hset h", "sadd s", "set last", "sexpire s", "sexpired s"];
     assert_eq!(seen, all);
+}
+
+#[test]
+fn a_server_that_is_cut_off_hides_what_has_expired_and_announces_it_once() {
+    let Some((fleet, link)) = behind_a_link() else { return };
+    let [mut cut, mut other] = fleet.two_clients();
+    cut.expect(&[("CONFIG SET notify-keyspace-events KEA", "+OK"), ("CONFIG SET etcd-reads local", "+OK")]);
+    let mut events = fleet.servers[0].client();
+    events.expect(&[("PSUBSCRIBE __keyevent@0__:*", "*3 $10 psubscribe $16 __keyevent@0__:* :1")]);
+    other.expect(&[("HSETEX h PX 500 FIELDS 1 f v", ":1"), ("HSET h stays v", ":1")]);
+    wait_until(|| cut.call("HLEN h") == ":2");
+    let mut seen = Vec::new();
+    see_until(&mut seen, "hexpire h", &mut events);
+    link.cut(Way::Back, Passage::Held);
+    wait_until(|| cut.call("HGET h f") == "$-1");
+    link.heal();
+    see_until(&mut seen, "hexpired h", &mut events);
+    other.expect(&[("SET last v", "+OK")]);
+    see_until(&mut seen, "set last", &mut events);
+    assert_eq!(seen, ["hset h", "hexpire h", "hset h", "hexpired h", "set last"]);
 }
 
 #[test]

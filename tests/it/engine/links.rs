@@ -10,7 +10,7 @@ use crate::engine::proxy::{Passage, Proxy, Way};
 use crate::harness::{Client, wait_until};
 
 /// Starts a server that reaches the cluster through a link, and one with a direct connection.
-fn behind_a_link() -> Option<(Fleet, Proxy)> {
+pub(super) fn behind_a_link() -> Option<(Fleet, Proxy)> {
     let etcd = Etcd::shared()?;
     let link = Proxy::start(etcd.addrs()[0]);
     let mut fleet = Fleet::start_on(etcd, 0)?;
