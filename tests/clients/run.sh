@@ -82,7 +82,8 @@ rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 # The packages keylatch-lock, by their own tests: over the newest and the oldest client libraries that they promise.
 helpers() {
     local part running=()
-    for part in helper_of_python helper_of_python_5 helper_of_node helper_of_node_5 helper_of_go helper_of_java helper_of_rust; do
+    local parts=(helper_of_{python,python_5,node,node_5,go,java,rust} failovers_of_{python,node,go,java,rust})
+    for part in "${parts[@]}"; do
         (set -e; "$part") & running+=($!)
     done
     for part in "${running[@]}"; do wait "$part"; done
@@ -100,10 +101,10 @@ helper_of_node() {
     on_redis "${node_tests[@]}" "$work/node/lock/test/conformance.test.js"
 }
 helper_of_node_5() { every_road "${node_tests[@]}" "$work/node5/lock/test/"; }
+# Nothing is downloaded: there are no dependencies.
+go=(env -C "$own_packages/go/lock" GOCACHE="$work/go" GOPROXY=off GOTOOLCHAIN=local timeout 280 go)
 helper_of_go() {
     has go KEYLATCH_REQUIRE_GO || return 0
-    # Nothing is downloaded: there are no dependencies.
-    local go=(env -C "$own_packages/go/lock" GOCACHE="$work/go" GOPROXY=off GOTOOLCHAIN=local timeout 280 go)
     [ -z "$(gofmt -l "$own_packages/go/lock")" ] || { echo "FAILED: gofmt -l $own_packages/go/lock" >&2; return 1; }
     "${go[@]}" vet ./...
     in_test_mode "${go[@]}" test -race -count=1 -timeout 270s ./...
@@ -114,12 +115,29 @@ helper_of_java() {
     in_test_mode timeout 280 "$own_packages/java/lock/test.sh" "$work/java"
     on_redis "$own_packages/java/lock/test.sh" "$work/java"
 }
+rust_lock=(cargo test --quiet --locked --all-features)
+rust_lock+=(--manifest-path "$own_packages/rust/lock/Cargo.toml" --target-dir "$work/rust-lock")
 helper_of_rust() {
-    local lock=(cargo test --quiet --locked --all-features)
-    lock+=(--manifest-path "$own_packages/rust/lock/Cargo.toml" --target-dir "$work/rust-lock")
-    in_test_mode timeout 280 "${lock[@]}"
-    on_redis "${lock[@]}" --test it scenario
+    in_test_mode timeout 280 "${rust_lock[@]}"
+    on_redis "${rust_lock[@]}" --test it scenario
 }
+# The scenarios that need no test mode, and those of failovers: with Sentinel, and on etcd.
+over_failovers() {
+    local python=$work/venv/bin/python
+    "$python" "$here/failovers.py" "$binary" sentinel "$@"
+    "$python" "$here/etcd.py" 3 "$python" "$here/failovers.py" "$binary" etcd "$@"
+}
+failovers_of_python() {
+    over_failovers "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath= -k test_the_list_of_all_languages
+}
+failovers_of_node() { over_failovers "${node_tests[@]}" "$work/node/lock/test/conformance.test.js"; }
+failovers_of_go() {
+    ! command -v go >/dev/null || over_failovers "${go[@]}" test -count=1 -run TestListOfAllLanguages ./...
+}
+failovers_of_java() {
+    ! command -v javac >/dev/null || over_failovers "$own_packages/java/lock/test.sh" "$work/java-failovers"
+}
+failovers_of_rust() { over_failovers "${rust_lock[@]}" --test it scenario; }
 # Succeeds if a tool is installed: has TOOL VARIABLE-THAT-REQUIRES-IT
 has() {
     ! command -v "$1" >/dev/null || return 0

@@ -20,12 +20,12 @@ PATIENCE_S = 30
 COMMAND_S = 60  # no command takes as long
 
 
-def sentinel(folder, port, primary):
+def sentinel(folder, port, primary, quorum=2):
     """Starts a sentinel, with its state in a file."""
     path = os.path.join(folder, f'{port}.conf')
     with open(path, 'w', encoding='utf-8') as settings:
         settings.write(
-            f'port {port}\nbind 127.0.0.1\nsentinel monitor it {primary.host} {primary.port} 2\n'
+            f'port {port}\nbind 127.0.0.1\nsentinel monitor it {primary.host} {primary.port} {quorum}\n'
             'sentinel down-after-milliseconds it 1000\nsentinel failover-timeout it 3000\n'
         )
     with open(f'{path}.log', 'wb') as log:

@@ -1,5 +1,6 @@
 // The lock by the list that the helpers of all languages run, packages/lock-conformance.json. KEYLATCH_SERVERS=host:port
-// names the server, which has to be in test mode: the list moves its clock and injects faults.
+// names the server, which has to be in test mode: the list moves its clock and injects faults. With failovers those
+// scenarios are left out.
 
 package lock_test
 
@@ -7,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"strconv"
@@ -19,6 +21,12 @@ import (
 
 // isPlain is for a server without LOCK and TEST commands.
 var isPlain = os.Getenv("KEYLATCH_PLAIN") != ""
+
+// hasFailovers is for a server without TEST commands, whose place another one takes when the address is asked for it.
+var hasFailovers = os.Getenv("KEYLATCH_FAILOVER") != ""
+
+// isOnEtcd is for a server whose data are in etcd.
+var isOnEtcd = hasFailovers && os.Getenv("SENTINELS") == ""
 
 type step map[string]any
 
@@ -49,7 +57,8 @@ func TestListOfAllLanguages(t *testing.T) {
 		Scenarios []struct {
 			Name                   string
 			Moves, Stalls, Threads bool
-			Plain                  bool
+			Plain, Fails           bool
+			NotOnEtcd              bool `json:"not_on_etcd"`
 			Steps                  []step
 		}
 	}
@@ -59,6 +68,9 @@ func TestListOfAllLanguages(t *testing.T) {
 	for _, scenario := range list.Scenarios {
 		if scenario.Threads || isPlain && !scenario.Plain {
 			continue // a lock knows no goroutine
+		}
+		if hasFailovers && (isSteered(scenario.Steps) || isOnEtcd && scenario.NotOnEtcd) || !hasFailovers && scenario.Fails {
+			continue
 		}
 		t.Run(scenario.Name, func(t *testing.T) {
 			r := &run{
@@ -80,6 +92,12 @@ func TestListOfAllLanguages(t *testing.T) {
 	}
 }
 
+// isSteered says whether steps need a server in test mode.
+func isSteered(steps []step) bool {
+	text := fmt.Sprint(steps)
+	return strings.Contains(text, "TEST.") || strings.Contains(text, "without:")
+}
+
 // steered returns a connection to the server, which is empty, without faults and with a clock that runs.
 func steered(t *testing.T) admin {
 	conn, err := theServer().dial(context.Background())
@@ -87,22 +105,26 @@ func steered(t *testing.T) admin {
 		t.Fatal(err)
 	}
 	a := admin{conn}
+	calls := [][]any{{"FLUSHALL"}}
+	if !isPlain {
+		calls = append(calls, []any{"CONFIG", "SET", "session-grace-ms", "0"})
+	}
+	if !isPlain && !hasFailovers {
+		calls = append(calls, []any{"TEST.FAULT", "CLEAR"}, []any{"TEST.TIME", "RUN"})
+	}
 	reset := func() {
-		if isPlain {
-			if _, err := a.call("FLUSHALL"); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-		noGrace := []any{"CONFIG", "SET", "session-grace-ms", "0"}
-		for _, words := range [][]any{{"TEST.FAULT", "CLEAR"}, {"TEST.TIME", "RUN"}, noGrace, {"FLUSHALL"}} {
+		for _, words := range calls {
 			if _, err := a.call(words...); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	reset()
-	t.Cleanup(func() { reset(); conn.Close() })
+	if hasFailovers {
+		t.Cleanup(func() { conn.Close() }) // it may have ended with its server
+	} else {
+		t.Cleanup(func() { reset(); conn.Close() })
+	}
 	return a
 }
 
@@ -418,7 +440,15 @@ func (r *run) cut(name any, s step) {
 func (r *run) failover(name any, s step) {
 	r.loseClients(name)
 	isStuck, _ := s["stuck"].(bool)
-	r.moving.move(isStuck)
+	if !hasFailovers {
+		r.moving.move(isStuck)
+		return
+	}
+	how := "kill"
+	if isStuck {
+		how = "stop"
+	}
+	r.admin.failOver(r.T, how)
 }
 
 func (r *run) stall(name any, s step) {

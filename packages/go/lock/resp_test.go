@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"keylatch/lock"
@@ -151,6 +152,25 @@ func (a admin) call(words ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return a.Do(ctx, texts...)
+}
+
+// failOver has the server killed or stopped, and connects to the one that serves then.
+func (a admin) failOver(t *testing.T, how string) {
+	control, err := net.Dial("tcp", os.Getenv("KEYLATCH_FAILOVER"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	fmt.Fprintln(control, how)
+	if reply, err := bufio.NewReader(control).ReadString('\n'); reply != "done\n" {
+		t.Fatal("no failover: ", reply, err)
+	}
+	a.Close()
+	next, err := theServer().dial(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	*a.connection = *next
 }
 
 // info is what LOCK.INFO says, by its fields; nil for a lock that nobody holds.

@@ -1,4 +1,6 @@
-// What the tests share: clients of the server that KEYLATCH_SERVERS=host:port names.
+// What the tests share: clients of the server that KEYLATCH_SERVERS=host:port names. With KEYLATCH_FAILOVER=host:port,
+// another one takes its place when that address is asked for it, and SENTINELS=host:port names the sentinel that knows
+// which one serves, if there is one.
 
 import assert from 'node:assert/strict';
 import net from 'node:net';
@@ -16,6 +18,25 @@ export const connect = {
   'node-redis, RESP3': (to = url) => createClient({ url: to, RESP: 3 }).on('error', () => {}).connect(),
   ioredis: async (to = url) => new Redis(to),
 };
+
+export const hasFailovers = 'KEYLATCH_FAILOVER' in process.env;
+export const isOnEtcd = hasFailovers && !('SENTINELS' in process.env);
+
+/** Has the server killed or stopped; returns when another one serves. */
+export async function failOver(how) {
+  const [at, of] = process.env.KEYLATCH_FAILOVER.split(':');
+  const control = net.connect(Number(of), at).end(`${how}\n`);
+  let reply = '';
+  for await (const received of control) reply += received;
+  assert.equal(reply, 'done\n');
+}
+
+/** A client of ioredis that finds the server after a failover, too. */
+export function failing() {
+  if (isOnEtcd) return new Redis(url).on('error', () => {});
+  const [at, of] = process.env.SENTINELS.split(':');
+  return new Redis({ sentinels: [{ host: at, port: Number(of) }], name: 'it' }).on('error', () => {});
+}
 
 /** Waits until a condition holds, and returns what it gave. */
 export async function until(condition) {

@@ -1,12 +1,13 @@
 // The lock by the list that the helpers of all languages run, packages/lock-conformance.json, by node-redis and by ioredis.
 // KEYLATCH_SERVERS=host:port names the server, which has to be in test mode: the list moves its clock and injects faults.
+// With failovers those scenarios are left out.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, beforeEach, describe, test } from 'node:test';
 import Redis from 'ioredis'; // the first of the promised versions export no name
 import { Deadlock, LockLost, NotAcquired, acquire } from '../index.js';
-import { Moving, PATIENCE_MS, connect, until, url } from '../testing.js';
+import { Moving, PATIENCE_MS, connect, failOver, failing, hasFailovers, isOnEtcd, until, url } from '../testing.js';
 
 const isPlain = 'KEYLATCH_PLAIN' in process.env; // the server has no LOCK and TEST commands
 const { scenarios } = JSON.parse(readFileSync(new URL('../../../lock-conformance.json', import.meta.url)));
@@ -158,7 +159,9 @@ class Run {
 
   async failover(name, { stuck = false }) {
     await this.loseClients(name);
-    await this.moving.move(stuck);
+    if (!hasFailovers) return this.moving.move(stuck);
+    await failOver(stuck ? 'stop' : 'kill');
+    this.admin.disconnect(true); // and connects again
   }
 
   async stall(name, { replies = false }) {
@@ -188,40 +191,50 @@ function outcome(error) {
   return error instanceof Deadlock ? { deadlock: error.cycle } : { error: String(error.message) };
 }
 
+function isRun({ plain = false, fails = false, not_on_etcd: isNotOnEtcd = false, steps }) {
+  if (!hasFailovers) return (plain || !isPlain) && !fails;
+  return !/TEST\.|"without"/.test(JSON.stringify(steps)) && !(isNotOnEtcd && isOnEtcd);
+}
+
 for (const [client, open] of Object.entries(connect)) {
   describe(client, () => {
-    const admin = new Redis(url);
+    const admin = new Redis(url, { lazyConnect: true }).on('error', () => {});
     let opened;
+    const steer = async () => {
+      if (hasFailovers) return;
+      await admin.call('TEST.FAULT', 'CLEAR');
+      await admin.call('TEST.TIME', 'RUN');
+    };
     beforeEach(async () => {
       opened ??= await open();
       await admin.flushall();
       if (isPlain) return;
-      await admin.call('TEST.FAULT', 'CLEAR');
-      await admin.call('TEST.TIME', 'RUN');
       await admin.config('SET', 'session-grace-ms', 0);
+      await steer();
     });
     after(async () => {
-      if (!isPlain) await admin.call('TEST.FAULT', 'CLEAR');
-      if (!isPlain) await admin.call('TEST.TIME', 'RUN');
+      if (!isPlain) await steer();
       admin.disconnect();
       opened.destroy ? opened.destroy() : opened.disconnect();
     });
-    for (const { name, steps, moves, stalls, threads, plain = false } of scenarios) {
-      if (isPlain && !plain) continue;
+    for (const { name, steps, moves, stalls, threads } of scenarios.filter(isRun)) {
       if (threads) continue; // a lock knows none
       // node-redis has no client of Sentinel that has the interface of its others.
       if (moves && client !== 'ioredis') continue;
       test(name, { timeout: PATIENCE_MS }, async () => {
         const moving = moves || stalls ? new Moving() : undefined;
         await moving?.listen();
-        const over = () => moves ? moving.ioredis() : open(`redis://127.0.0.1:${moving.port}`);
-        const run = new Run(admin, moving ? await over() : opened, moving);
+        const over = () => {
+          if (hasFailovers) return client === 'ioredis' ? failing() : open();
+          return moves ? moving.ioredis() : open(`redis://127.0.0.1:${moving.port}`);
+        };
+        const run = new Run(admin, moving || hasFailovers ? await over() : opened, moving);
         for (const step of steps) {
           const [verb] = Object.keys(step);
           await run[verb](step[verb], step);
         }
         assert.equal(run.waiting.size, 0);
-        if (moving) run.client.destroy ? run.client.destroy() : run.client.disconnect();
+        if (run.client !== opened) run.client.destroy ? run.client.destroy() : run.client.disconnect();
         moving?.close();
       });
     }

@@ -1,4 +1,8 @@
-"""A server, empty at the begin of each test: KEYLATCH_SERVERS=host:port names it."""
+"""A server, empty at the begin of each test: KEYLATCH_SERVERS=host:port names it.
+
+With KEYLATCH_FAILOVER=host:port, another server takes its place when that address is asked for it, and SENTINELS=host:port
+names the sentinel that knows which one serves, if there is one.
+"""
 
 import contextlib
 import os
@@ -14,6 +18,9 @@ import redis.sentinel
 
 PATIENCE_S = 60
 IS_PLAIN = "KEYLATCH_PLAIN" in os.environ  # the server has no LOCK and TEST commands
+HAS_FAILOVERS = "KEYLATCH_FAILOVER" in os.environ  # the server has no TEST commands
+IS_ON_ETCD = HAS_FAILOVERS and "SENTINELS" not in os.environ
+IS_STEERED = not IS_PLAIN and not HAS_FAILOVERS
 
 
 class Server:
@@ -44,6 +51,13 @@ class Server:
 
     def waiting(self, key):
         return len(self.info(key).get("waiters", []))
+
+    def fail_over(self, how):
+        """Has the server killed or stopped; returns when another one serves."""
+        with socket.create_connection(address("KEYLATCH_FAILOVER"), PATIENCE_S) as control:
+            control.sendall(f"{how}\n".encode())
+            assert control.recv(16) == b"done\n"
+        self.client.connection_pool.disconnect()
 
     def kill_holder(self, key):
         """Closes the connection that holds a lock, and returns its id."""
@@ -162,6 +176,18 @@ class Moving:
         sentinel = redis.asyncio.sentinel.Sentinel([])
         sentinel.discover_master = discover
         return sentinel.master_for("primary")
+
+
+def address(name):
+    host, port = os.environ[name].split(":")
+    return host, int(port)
+
+
+def failing_client(server, module):
+    """Returns a client of `redis` or `redis.asyncio` that finds the server after a failover, too."""
+    if "SENTINELS" not in os.environ:
+        return module.Redis.from_url(server.url)
+    return module.sentinel.Sentinel([address("SENTINELS")]).master_for("it")
 
 
 @pytest.fixture

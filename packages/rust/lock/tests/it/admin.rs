@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisResult, Value};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::sleep;
 
@@ -34,23 +36,45 @@ pub fn is_plain() -> bool {
     env::var_os("KEYLATCH_PLAIN").is_some()
 }
 
+/// Returns the address that has another server take the place of the present one, which has no TEST commands then.
+pub fn failover() -> Option<String> {
+    env::var("KEYLATCH_FAILOVER").ok()
+}
+
 /// Returns a client of a server.
 pub fn client(addr: &str) -> Client {
     Client::open(format!("redis://{addr}")).expect("an address")
+}
+
+async fn connect() -> MultiplexedConnection {
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+    let connection = client(&server()).get_multiplexed_async_connection_with_config(&config).await;
+    connection.expect("a server")
 }
 
 impl Admin {
     /// Connects to the server, which is then empty, without faults and with a clock that runs.
     pub async fn new() -> Self {
         let turn = TURN.lock().await;
-        let config = AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
-        let connection = client(&server()).get_multiplexed_async_connection_with_config(&config).await;
-        let mut admin = Admin { connection: connection.expect("a server"), _turn: turn };
-        let all = ["FLUSHALL", "TEST.FAULT CLEAR", "TEST.TIME RUN", "CONFIG SET session-grace-ms 0"];
-        for words in if is_plain() { &all[..1] } else { &all[..] } {
+        let mut admin = Admin { connection: connect().await, _turn: turn };
+        let all = ["FLUSHALL", "CONFIG SET session-grace-ms 0", "TEST.FAULT CLEAR", "TEST.TIME RUN"];
+        let count = match (is_plain(), failover()) {
+            (true, _) => 1,
+            (false, Some(_)) => 2,
+            (false, None) => all.len(),
+        };
+        for words in &all[..count] {
             admin.call(&words.split(' ').collect::<Vec<_>>()).await.expect("a server in test mode");
         }
         admin
+    }
+
+    /// Has the server killed or stopped, and connects to the one that serves then.
+    pub async fn fail_over(&mut self, how: &str) {
+        let mut control = TcpStream::connect(failover().expect("an address")).await.expect("a connection");
+        control.write_all(format!("{how}\n").as_bytes()).await.expect("a request");
+        assert_eq!(control.read_u8().await.expect("a reply"), b'd');
+        self.connection = connect().await;
     }
 
     pub async fn call(&mut self, words: &[&str]) -> RedisResult<Value> {

@@ -1,6 +1,7 @@
 //! The scenarios of `packages/lock-conformance.json`.
 
 use std::collections::{HashMap, HashSet};
+use std::env;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde_json::{Map, Value as Json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::admin::{Admin, PATIENCE, client, is_plain, server, until};
+use crate::admin::{Admin, PATIENCE, client, failover, is_plain, server, until};
 use crate::moving::Moving;
 
 const LIST: &str = include_str!("../../../../lock-conformance.json");
@@ -38,8 +39,8 @@ async fn the_list_that_the_helpers_of_all_languages_run_holds() {
     for scenario in list["scenarios"].as_array().expect("scenarios") {
         let name = scenario["name"].as_str().expect("a name").to_owned();
         if is(scenario, "threads")
-            || is_plain() && !is(scenario, "plain")
-            || std::env::var("SCENARIO").is_ok_and(|part| !name.contains(&part))
+            || !is_for_this_server(scenario)
+            || env::var("SCENARIO").is_ok_and(|part| !name.contains(&part))
         {
             continue; // a lock knows no task
         }
@@ -49,6 +50,16 @@ async fn the_list_that_the_helpers_of_all_languages_run_holds() {
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
+}
+
+fn is_for_this_server(scenario: &Json) -> bool {
+    let is = |what: &str| scenario[what] == Json::Bool(true);
+    if failover().is_none() {
+        return (is("plain") || !is_plain()) && !is("fails");
+    }
+    let steps = scenario["steps"].to_string();
+    let is_steered = steps.contains("TEST.") || steps.contains("\"without\"");
+    !(is_steered || is("not_on_etcd") && env::var_os("SENTINELS").is_none())
 }
 
 async fn run(steps: Json, moves: bool) {
@@ -110,8 +121,11 @@ impl Run {
             _ if step.contains_key("cut") => self.cut(&name("cut"), step).await,
             _ if step.contains_key("failover") => {
                 self.lose_clients(&name("failover")).await;
-                let moving = self.moving.as_ref().expect("a server that moves");
-                moving.relocate(step.get("stuck") == Some(&Json::Bool(true))).await;
+                let is_stuck = step.get("stuck") == Some(&Json::Bool(true));
+                match &self.moving {
+                    Some(moving) => moving.relocate(is_stuck).await,
+                    None => self.admin.fail_over(if is_stuck { "stop" } else { "kill" }).await,
+                }
             }
             _ if step.contains_key("stall") => {
                 self.lose_clients(&name("stall")).await;

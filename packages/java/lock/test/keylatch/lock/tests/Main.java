@@ -36,7 +36,7 @@ import keylatch.lock.Options;
  */
 final class Main {
     private final Server server = Server.named();
-    private final Server.Resp admin = server.connect();
+    private Server.Resp admin = server.connect();
 
     private Main() throws IOException {}
 
@@ -70,10 +70,10 @@ final class Main {
         for (Object each : (List<?>) ((Map<?, ?>) Json.parse(Files.readString(list))).get("scenarios")) {
             Map<?, ?> scenario = (Map<?, ?>) each;
             if (scenario.containsKey("threads")) continue; // a lock knows none
-            if (Scenario.IS_PLAIN && !scenario.containsKey("plain")) continue;
+            if (!Scenario.isFor(scenario)) continue;
             tests.put((String) scenario.get("name"), () -> scenario(scenario));
         }
-        if (Scenario.IS_PLAIN) return tests;
+        if (Scenario.IS_PLAIN || Scenario.FAILOVER != null) return tests;
         tests.put("threads exclude each other and their fences increase", this::exclusion);
         tests.put("a thread that is interrupted in line leaves it", this::interruption);
         tests.put("a thread that is interrupted as it is granted the lock leaves it free", this::interruptedAsGranted);
@@ -107,11 +107,13 @@ final class Main {
     }
 
     private void reset() throws IOException {
+        if (Scenario.FAILOVER != null) admin = server.connect(); // the one before may have ended with its server
         admin.call("FLUSHALL");
         if (Scenario.IS_PLAIN) return;
+        admin.call("CONFIG", "SET", "session-grace-ms", "0");
+        if (Scenario.FAILOVER != null) return;
         admin.call("TEST.FAULT", "CLEAR");
         admin.call("TEST.TIME", "RUN");
-        admin.call("CONFIG", "SET", "session-grace-ms", "0");
     }
 
     private Lock acquire() throws Exception {

@@ -24,13 +24,17 @@ final class Scenario {
     static final Duration PATIENCE = Duration.ofSeconds(60);
     /** The server has no LOCK and TEST commands. */
     static final boolean IS_PLAIN = System.getenv("KEYLATCH_PLAIN") != null;
+    /** The server has no TEST commands, and another one takes its place when this address is asked for it. */
+    static final String FAILOVER = System.getenv("KEYLATCH_FAILOVER");
+    /** The data of the server are in etcd. */
+    private static final boolean IS_ON_ETCD = FAILOVER != null && System.getenv("SENTINELS") == null;
     private static final Pattern WAITING = Pattern.compile("waiting:(\\d+)");
 
     /** How an acquisition ended. */
     private record Outcome(Lock lock, String kind, String told) {}
 
     private final Server server;
-    private final Server.Resp admin;
+    private Server.Resp admin;
     private final Moving moving;
     private final Map<String, Options> objects = new HashMap<>(); // which several acquisitions have in common
     private final Map<String, Lock> locks = new HashMap<>();
@@ -43,6 +47,14 @@ final class Scenario {
         this.server = moving == null ? server : moving.client();
         this.admin = admin;
         this.moving = moving;
+    }
+
+    /** Whether a scenario is for this server. */
+    static boolean isFor(Map<?, ?> scenario) {
+        if (FAILOVER == null) return (!IS_PLAIN || scenario.containsKey("plain")) && !scenario.containsKey("fails");
+        String steps = scenario.get("steps").toString();
+        boolean isSteered = steps.contains("TEST.") || steps.contains("without=");
+        return !isSteered && !(IS_ON_ETCD && scenario.containsKey("not_on_etcd"));
     }
 
     void run(List<?> steps) throws Exception {
@@ -253,7 +265,8 @@ final class Scenario {
     private void failover(Map<String, Object> info, boolean isStuck) throws IOException {
         killed.addAll(clients(info, "holders"));
         killed.addAll(clients(info, "waiters"));
-        moving.move(isStuck);
+        if (FAILOVER != null) admin = Server.failOver(isStuck ? "stop" : "kill");
+        else moving.move(isStuck);
     }
 
     private void stall(Map<String, Object> info, boolean repliesOnly) {

@@ -37,6 +37,16 @@ final class Server implements Client {
         return new Server(parts[0], Integer.parseInt(parts[1]));
     }
 
+    /** Has the server killed or stopped; returns a connection to the one that serves then. */
+    static Resp failOver(String how) throws IOException {
+        String[] parts = Scenario.FAILOVER.split(":");
+        try (Socket control = new Socket(parts[0], Integer.parseInt(parts[1]))) {
+            control.getOutputStream().write((how + "\n").getBytes(StandardCharsets.UTF_8));
+            Scenario.check(control.getInputStream().read() == 'd', "a failover");
+        }
+        return named().connect();
+    }
+
     Socket open() throws IOException {
         return new Socket(host, port.getAsInt());
     }
