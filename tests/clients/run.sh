@@ -82,9 +82,12 @@ rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 # The packages keylatch-lock, by their own tests: over the newest and the oldest client libraries that they promise.
 helpers() {
     local part running=()
-    local parts=(helper_of_{python,python_5,node,node_5,go,java,rust} failovers_of_{python,node,go,java,rust})
-    for part in "${parts[@]}"; do
+    for part in helper_of_{python,python_5,node,node_5,go,java,rust}; do
         (set -e; "$part") & running+=($!)
+    done
+    for part in failovers_of_{python,node,go,java,rust}; do
+        (set -e; "$part" sentinel) & running+=($!)
+        (set -e; "$part" etcd) & running+=($!)
     done
     for part in "${running[@]}"; do wait "$part"; done
 }
@@ -121,23 +124,23 @@ helper_of_rust() {
     in_test_mode timeout 280 "${rust_lock[@]}"
     on_redis "${rust_lock[@]}" --test it scenario
 }
-# The scenarios that need no test mode, and those of failovers: with Sentinel, and on etcd.
+# The scenarios of failovers with Sentinel, or all that need no test mode on etcd: over_failovers sentinel|etcd PROGRAM...
 over_failovers() {
-    local python=$work/venv/bin/python
-    "$python" "$here/failovers.py" "$binary" sentinel "$@"
-    "$python" "$here/etcd.py" 3 "$python" "$here/failovers.py" "$binary" etcd "$@"
+    local run=("$work/venv/bin/python")
+    [ "$1" != etcd ] || run+=("$here/etcd.py" 3 "${run[@]}")
+    "${run[@]}" "$here/failovers.py" "$binary" "$@"
 }
 failovers_of_python() {
-    over_failovers "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath= -k test_the_list_of_all_languages
+    over_failovers "$1" "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath= -k test_the_list_of_all_languages
 }
-failovers_of_node() { over_failovers "${node_tests[@]}" "$work/node/lock/test/conformance.test.js"; }
+failovers_of_node() { over_failovers "$1" "${node_tests[@]}" "$work/node/lock/test/conformance.test.js"; }
 failovers_of_go() {
-    ! command -v go >/dev/null || over_failovers "${go[@]}" test -count=1 -run TestListOfAllLanguages ./...
+    ! command -v go >/dev/null || over_failovers "$1" "${go[@]}" test -count=1 -run TestListOfAllLanguages ./...
 }
 failovers_of_java() {
-    ! command -v javac >/dev/null || over_failovers "$own_packages/java/lock/test.sh" "$work/java-failovers"
+    ! command -v javac >/dev/null || over_failovers "$1" "$own_packages/java/lock/test.sh" "$work/java-$1"
 }
-failovers_of_rust() { over_failovers "${rust_lock[@]}" --test it scenario; }
+failovers_of_rust() { over_failovers "$1" "${rust_lock[@]}" --test it scenario; }
 # Succeeds if a tool is installed: has TOOL VARIABLE-THAT-REQUIRES-IT
 has() {
     ! command -v "$1" >/dev/null || return 0

@@ -54,12 +54,12 @@ async fn the_list_that_the_helpers_of_all_languages_run_holds() {
 
 fn is_for_this_server(scenario: &Json) -> bool {
     let is = |what: &str| scenario[what] == Json::Bool(true);
-    if failover().is_none() {
-        return (is("plain") || !is_plain()) && !is("fails");
-    }
     let steps = scenario["steps"].to_string();
-    let is_steered = steps.contains("TEST.") || steps.contains("\"without\"");
-    !(is_steered || is("not_on_etcd") && env::var_os("SENTINELS").is_none())
+    match (failover(), env::var_os("SENTINELS")) {
+        (None, _) => (is("plain") || !is_plain()) && !is("fails"),
+        (Some(_), Some(_)) => is("fails"),
+        (Some(_), None) => !steps.contains("TEST.") && !steps.contains("\"without\"") && !is("not_on_etcd"),
+    }
 }
 
 async fn run(steps: Json, moves: bool) {

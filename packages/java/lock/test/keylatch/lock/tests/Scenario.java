@@ -51,10 +51,12 @@ final class Scenario {
 
     /** Whether a scenario is for this server. */
     static boolean isFor(Map<?, ?> scenario) {
-        if (FAILOVER == null) return (!IS_PLAIN || scenario.containsKey("plain")) && !scenario.containsKey("fails");
-        String steps = scenario.get("steps").toString();
-        boolean isSteered = steps.contains("TEST.") || steps.contains("without=");
-        return !isSteered && !(IS_ON_ETCD && scenario.containsKey("not_on_etcd"));
+        if (IS_ON_ETCD) {
+            String steps = scenario.get("steps").toString();
+            return !steps.contains("TEST.") && !steps.contains("without=") && !scenario.containsKey("not_on_etcd");
+        }
+        if (FAILOVER != null) return scenario.containsKey("fails");
+        return (!IS_PLAIN || scenario.containsKey("plain")) && !scenario.containsKey("fails");
     }
 
     void run(List<?> steps) throws Exception {
