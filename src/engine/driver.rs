@@ -52,6 +52,8 @@ pub(super) enum DriverInput {
     Registered(u64, i64),
     /// The lease was kept alive.
     LeaseHeld,
+    /// The endpoint in use is the leader's from now on.
+    AtLeader,
     /// The lease of the process has expired.
     LeaseExpired(u64),
     /// The clock was moved: work may be due.
@@ -180,6 +182,7 @@ impl Driver {
     pub(super) async fn run(mut self) {
         self.begin_watch();
         let _ = self.keeper.send(()); // the keeper ends with the process
+        self.follow_leader();
         let real = Clock::system();
         loop {
             let due_ms = self.core.next_tick_ms().min(self.next_lag_ms());
@@ -256,6 +259,12 @@ impl Driver {
             DriverInput::LeaseHeld => {
                 let cluster = self.cluster.clone();
                 tokio::spawn(async move { cluster.look().await }); // for INFO, which otherwise shows an older state
+                self.follow_leader();
+            }
+            DriverInput::AtLeader => {
+                if self.watch.is_some() {
+                    self.begin_watch();
+                }
             }
             DriverInput::LeaseExpired(process) => {
                 if self.registration.is_some_and(|(present, _)| present == process) {
@@ -320,6 +329,16 @@ impl Driver {
         let tell = move |seen| _ = tell.send(DriverInput::Watch(number, seen)); // the receiver is gone when the engine ends
         self.watch = Some(EtcdWatch::begin(self.cluster.clone(), &self.prefix, after, tell));
         self.lags_since_ms = None;
+    }
+
+    /// Changes to the leader's endpoint, and follows the changes from there.
+    fn follow_leader(&self) {
+        let (cluster, tell) = (self.cluster.clone(), self.tell.clone());
+        tokio::spawn(async move {
+            if cluster.follow_leader().await {
+                let _ = tell.send(DriverInput::AtLeader); // the engine may have ended
+            }
+        });
     }
 
     fn next_lag_ms(&self) -> u64 {

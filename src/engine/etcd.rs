@@ -61,6 +61,36 @@ impl Cluster {
         }
     }
 
+    /// Changes to the leader's endpoint, which has to ask no other member before it answers. Returns true if another
+    /// one was in use.
+    pub(super) async fn follow_leader(&self) -> bool {
+        let present = self.present();
+        let mut others = (0..self.endpoints.len()).filter(|endpoint| *endpoint != present).peekable();
+        if others.peek().is_none() {
+            return false;
+        }
+        // Who leads is asked of the present endpoint: one that is cut off may take itself for the leader.
+        let Some((member, leader)) = self.status(present).await else { return false };
+        if member == leader {
+            return false;
+        }
+        for endpoint in others {
+            if self.status(endpoint).await.is_some_and(|(member, _)| member == leader) {
+                let is_changed = self.present.compare_exchange(present, endpoint, Relaxed, Relaxed).is_ok();
+                self.show_present();
+                return is_changed;
+            }
+        }
+        false
+    }
+
+    /// Returns the member at an endpoint, and the leader that it knows.
+    async fn status(&self, endpoint: usize) -> Option<(u64, u64)> {
+        let asked = timeout(REQUEST_TIMEOUT, async { self.client(endpoint).await?.status().await });
+        let status = asked.await.ok()?.ok()?;
+        Some((status.header?.member_id, status.leader))
+    }
+
     pub(super) async fn client(&self, endpoint: usize) -> Result<MemberClient, CallError> {
         let Endpoint { url, client } = &self.endpoints[endpoint];
         let mut client = client.lock().await;

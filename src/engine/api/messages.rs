@@ -36,6 +36,8 @@ pub(crate) struct WatchEvent {
 /// The state of the cluster at a response.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseHeader {
+    #[prost(uint64, tag = "2")]
+    pub(crate) member_id: u64,
     #[prost(int64, tag = "3")]
     pub(crate) revision: i64,
 }
@@ -283,6 +285,8 @@ pub(crate) struct StatusRequest {}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
     #[prost(string, tag = "2")]
     pub(crate) version: String,
     #[prost(int64, tag = "3")]

@@ -152,6 +152,15 @@ impl Etcd {
         })
     }
 
+    /// Makes another node the leader.
+    pub(crate) fn make_leader(&self, number: usize) {
+        let answer = self.ask_node(number, "/v3/maintenance/status", "{}").expect("it is running");
+        let target = format!("{{\"targetID\":\"{}\"}}", field(&answer, "member_id").expect("a field"));
+        let leader = self.leader().expect("it is known");
+        self.ask_node(leader, "/v3/maintenance/transfer-leadership", &target).expect("it is running");
+        wait_until(|| self.leader() == Some(number));
+    }
+
     pub(crate) fn addrs(&self) -> &[SocketAddr] {
         &self.addrs
     }

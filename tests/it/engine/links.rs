@@ -94,16 +94,20 @@ fn leases(etcd: &Etcd) -> (Vec<String>, Option<u64>) {
     (ids, left_s)
 }
 
+/// Returns the number of the node that a server uses.
+fn endpoint(client: &mut Client, etcd: &Etcd) -> Option<usize> {
+    let text = client.call("INFO engine");
+    let used = text.split(' ').find_map(|field| field.strip_prefix("engine_endpoint:http://")).expect("a field");
+    etcd.addrs().iter().position(|addr| addr.to_string() == used)
+}
+
 #[test]
-fn a_server_whose_lease_is_kept_alive_stays_at_its_endpoint() {
+fn a_server_whose_lease_is_kept_alive_stays_at_the_leader() {
     let Some(etcd) = Etcd::start(3).map(Arc::new) else { return };
     let Some(fleet) = Fleet::start_on(etcd.clone(), 1) else { return };
     let mut client = fleet.servers[0].client();
-    let mut endpoint = || {
-        let text = client.call("INFO engine");
-        text.split(' ').find(|field| field.starts_with("engine_endpoint:")).expect("a field").to_owned()
-    };
-    let first = endpoint();
+    let leader = etcd.leader();
+    wait_until(|| endpoint(&mut client, &etcd) == leader);
     let (mut renewals, mut before_s) = (0, u64::MAX);
     wait_until(|| {
         let left_s = leases(&etcd).1.unwrap_or(u64::MAX);
@@ -111,7 +115,30 @@ fn a_server_whose_lease_is_kept_alive_stays_at_its_endpoint() {
         before_s = left_s;
         renewals == 2
     });
-    assert_eq!(endpoint(), first);
+    assert_eq!(endpoint(&mut client, &etcd), leader);
+}
+
+#[test]
+fn servers_use_another_node_when_that_leads_and_miss_no_change() {
+    let Some(etcd) = Etcd::start(3).map(Arc::new) else { return };
+    let Some(fleet) = Fleet::start_on(etcd.clone(), 2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    let leader = etcd.leader().expect("it is known");
+    wait_until(|| [&mut one, &mut other].into_iter().all(|client| endpoint(client, &etcd) == Some(leader)));
+    let mut waiting = fleet.servers[0].block("BLPOP list 0");
+    let next = (leader + 1) % 3;
+    etcd.make_leader(next);
+    let mut written = 0;
+    wait_until(|| {
+        written += 1;
+        one.expect(&[("INCR count", &format!(":{written}"))]);
+        other.expect(&[("GET count", &format!("${} {written}", written.to_string().len()))]);
+        [&mut one, &mut other].into_iter().all(|client| endpoint(client, &etcd) == Some(next))
+    });
+    etcd.stop(leader);
+    other.expect(&[("RPUSH list a", ":1")]);
+    assert_eq!(waiting.reply(), "*2 $4 list $1 a");
+    etcd.go_on(leader);
 }
 
 #[test]
