@@ -8,13 +8,21 @@ pub(super) struct Barriers<W> {
     reading: Option<Vec<W>>,
     /// Waiters of the next read.
     next: Vec<W>,
+    /// Number of waiters of the last read.
+    last: usize,
     /// Waiters for the mirror, each list with its revision, in order.
     following: Vec<(Revision, Vec<W>)>,
 }
 
+/// Returns whether as many wait as it takes to go on after others: with fewer, the cluster would be asked more often for
+/// the same.
+pub(super) fn are_enough(waiting: usize, before: usize) -> bool {
+    waiting * 2 >= before
+}
+
 impl<W> Default for Barriers<W> {
     fn default() -> Self {
-        Barriers { reading: None, next: Vec::new(), following: Vec::new() }
+        Barriers { reading: None, next: Vec::new(), last: 0, following: Vec::new() }
     }
 }
 
@@ -23,10 +31,17 @@ impl<W> Barriers<W> {
         self.next.push(waiter);
     }
 
-    /// Returns true if a read is to be begun, and counts it as begun.
-    pub(super) fn begin(&mut self) -> bool {
-        let begins = self.reading.is_none() && !self.next.is_empty();
+    /// Returns true if a read may be begun.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.reading.is_none() && !self.next.is_empty()
+    }
+
+    /// Returns true if a read is to be begun, and counts it as begun. A few waiters wait for others after a read that
+    /// had many, unless it is `late`.
+    pub(super) fn begin(&mut self, late: bool) -> bool {
+        let begins = self.is_wanted() && (late || are_enough(self.next.len(), self.last));
         if begins {
+            self.last = self.next.len();
             self.reading = Some(std::mem::take(&mut self.next));
         }
         begins
@@ -79,19 +94,36 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_few_wait_for_others_after_many() {
+        let mut barriers = Barriers::default();
+        ["a", "b", "c", "d"].into_iter().for_each(|waiter| barriers.add(waiter));
+        assert!(barriers.begin(false));
+        barriers.reach(7);
+        barriers.add("a");
+        assert!(!barriers.begin(false));
+        barriers.add("b");
+        assert!(barriers.begin(false));
+        barriers.reach(8);
+        barriers.add("c");
+        assert!(barriers.begin(false));
+        barriers.fail();
+        assert!(barriers.begin(true));
+    }
+
+    #[test]
     fn those_that_come_while_the_cluster_is_read_wait_for_the_next_read() {
         let mut barriers = Barriers::default();
         barriers.add("first");
-        assert!(barriers.begin());
+        assert!(barriers.begin(false));
         barriers.add("second");
-        assert!(!barriers.begin());
+        assert!(!barriers.begin(false));
         barriers.reach(7);
-        assert!(barriers.begin());
+        assert!(barriers.begin(false));
         assert_eq!(barriers.take_until(6), Vec::<&str>::new());
         assert_eq!(barriers.take_until(7), ["first"]);
         barriers.fail();
         barriers.add("third");
-        assert!(barriers.begin());
+        assert!(barriers.begin(false));
         barriers.reach(8);
         assert_eq!(barriers.take_until(9), ["second", "third"]);
     }

@@ -170,6 +170,13 @@ pub(super) struct Flight {
     pub(super) until_ms: u64,
 }
 
+impl Flight {
+    /// Returns the number of calls whose clients wait for the outcome.
+    pub(super) fn calls(&self) -> usize {
+        self.group.as_ref().map_or(0, |group| group.members.len())
+    }
+}
+
 /// State of a transaction in flight.
 pub(super) enum State {
     Sent,

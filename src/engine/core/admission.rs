@@ -62,7 +62,6 @@ impl Core {
         let until_ms = self.until_ms();
         paused.iter_mut().for_each(|pending| pending.until_ms = until_ms);
         self.queue.put_back(paused);
-        self.advance();
     }
 
     /// Returns the calls of a batch that may be executed under the present admission state.

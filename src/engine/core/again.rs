@@ -50,11 +50,7 @@ impl Core {
     pub(super) fn run_without(&mut self, group: CallGroup, at: usize) {
         let (over, others) = self.take_out(group, at);
         self.close(over);
-        if others.is_empty() {
-            self.advance();
-        } else {
-            self.run(others);
-        }
+        self.run(others);
     }
 
     /// Ends a call that has panicked: its client is told that the outcome is unknown.

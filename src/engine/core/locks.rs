@@ -229,7 +229,6 @@ impl Core {
 
     fn look_at_handover(&mut self, handover: Box<LocalHandover>, now: Now) {
         self.barriers.add(Waiter::Handover(handover, now.mono_ms()));
-        self.begin_barrier();
     }
 
     /// Tells a client that it was handed locks, if they were its own when the mirror was brought up to date; otherwise

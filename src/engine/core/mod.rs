@@ -6,12 +6,14 @@ mod admission;
 mod again;
 mod blocked;
 mod follow;
+mod gather;
 mod hidden;
 mod input;
 mod locks;
 mod outcome;
 mod patience;
 mod turns;
+mod usual;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use tokio::sync::oneshot;
 
 pub(in crate::engine) use self::input::ClientInput;
 pub(in crate::engine) use self::patience::Patience;
+use self::usual::UsualDuration;
 
 use crate::client::engine::{StagedCall, StagedOutcome};
 use crate::client::registry::{ClientWait, Unblocked};
@@ -30,7 +33,7 @@ use crate::engine::barrier::Barriers;
 use crate::engine::cluster::{ClusterFailure, ClusterTransaction, Revision};
 use crate::engine::execution::{Execution, KnownKeys};
 use crate::engine::flushes::Flushes;
-use crate::engine::group::{CallGroup, Ended, Flight, State};
+use crate::engine::group::{CallGroup, Ended, Flight};
 use crate::engine::guard::Guard;
 use crate::engine::lanes::Lanes;
 use crate::engine::locks::LocalHandover;
@@ -52,13 +55,6 @@ use crate::time::clock::{Clock, Now};
 
 /// Pause before another attempt at failed work, in milliseconds.
 const RETRY_MS: u64 = 100;
-
-/// Number of transactions in flight from which on quick calls wait for each other: with one more, each has fewer calls,
-/// and costs the cluster as much.
-const FLIGHTS_MAX: usize = 2;
-
-/// Time for which calls are executed before new inputs are handled, in microseconds.
-const TURN_US: u64 = 10_000;
 
 /// Request of the engine to its driver.
 #[derive(Debug)]
@@ -106,6 +102,8 @@ pub(super) struct Core {
     barriers: Barriers<Waiter>,
     /// Start of the read in progress, in monotonic microseconds.
     read_us: u64,
+    /// End of the last read, in monotonic microseconds.
+    known_us: u64,
     /// The revision of the last barrier, and the start of its read, in monotonic microseconds: changes with a larger
     /// revision were made afterwards.
     known_at: (Revision, u64),
@@ -136,6 +134,8 @@ pub(super) struct Core {
     retry_work: Vec<(u64, WorkItem, Arc<[KeyName]>)>,
     /// The number of the last transaction.
     number: u64,
+    usual_transaction: UsualDuration,
+    usual_read: UsualDuration,
     pub(super) stats: Arc<EngineStats>,
     actions: Vec<EngineAction>,
     pub(super) patience: Patience,
@@ -202,6 +202,7 @@ impl Core {
             flights: BTreeMap::new(),
             barriers: Barriers::default(),
             read_us: 0,
+            known_us: 0,
             known_at: (0, 0),
             replaced: 0,
             ahead: HashMap::default(),
@@ -218,6 +219,8 @@ impl Core {
             departed: Vec::new(),
             retry_work: Vec::new(),
             number: 0,
+            usual_transaction: UsualDuration::default(),
+            usual_read: UsualDuration::default(),
             stats,
             actions: Vec::new(),
             patience: Patience::default(),
@@ -259,8 +262,7 @@ impl Core {
     /// Executes a call for a client.
     pub(super) fn call(&mut self, call: Box<StagedCall>, done: oneshot::Sender<StagedOutcome>) {
         if call.command.is(RESUMES_LOCKS) {
-            self.barriers.add(Waiter::Resume(call, done, self.until_ms()));
-            return self.begin_barrier();
+            return self.barriers.add(Waiter::Resume(call, done, self.until_ms()));
         }
         let keys = call.keys.clone();
         self.submit(WorkItem::Call(call, done), keys);
@@ -269,21 +271,11 @@ impl Core {
     fn submit(&mut self, work: WorkItem, keys: Arc<[KeyName]>) {
         self.stats.calls.fetch_add(1, Relaxed);
         self.queue.push(PendingWork { work, keys, until_ms: self.until_ms(), conflicts: 0 });
-        self.advance();
     }
 
     /// Signals `done` once the mirror has everything acknowledged by now.
     pub(super) fn refresh(&mut self, done: oneshot::Sender<Result<()>>) {
         self.barriers.add(Waiter::Reader(BarrierReader { done, until_ms: self.until_ms() }));
-        self.begin_barrier();
-    }
-
-    fn begin_barrier(&mut self) {
-        if self.barriers.begin() {
-            self.stats.barriers.fetch_add(1, Relaxed);
-            self.read_us = self.now().mono_us();
-            self.actions.push(EngineAction::ReadRevision);
-        }
     }
 
     /// Handles the result of a read of the revision.
@@ -291,14 +283,16 @@ impl Core {
         self.patience.hear(revision.is_ok(), self.now());
         match revision {
             Ok(revision) => {
-                self.stats.record_barrier(self.now().mono_us().saturating_sub(self.read_us));
+                self.known_us = self.now().mono_us();
+                let took_us = self.known_us.saturating_sub(self.read_us);
+                self.stats.record_barrier(took_us);
+                self.usual_read.record(took_us);
                 self.stats.cluster_revision.fetch_max(revision, Relaxed);
                 self.known_at = (revision, self.read_us);
                 self.barriers.reach(revision);
                 self.pass_barriers();
-                self.begin_barrier();
             }
-            Err(_) => self.barriers.fail(), // another read is begun at the next tick
+            Err(_) => self.barriers.fail(),
         }
     }
 
@@ -316,7 +310,6 @@ impl Core {
                 Waiter::Handover(handover, asked_ms) => self.pass_handover(handover, asked_ms),
             }
         }
-        self.advance();
     }
 
     /// Ends calls that have changed nothing, if their reads are the present state.
@@ -344,28 +337,6 @@ impl Core {
             self.ahead_by_revision.entry(revision).or_default().push(key.clone());
             self.ahead.insert(key, ahead);
         }
-    }
-
-    /// Executes waiting calls, as many as possible in a turn.
-    fn advance(&mut self) {
-        let begun_us = self.now().mono_us();
-        while self.lanes.as_ref().is_some_and(Lanes::has_free) {
-            self.is_interrupted = self.now().mono_us() >= begun_us + TURN_US;
-            if self.is_interrupted {
-                return; // new inputs are not to wait for all calls
-            }
-            let calls = self.take_calls();
-            if calls.is_empty() {
-                return;
-            }
-            self.run(calls);
-        }
-    }
-
-    /// Returns true if another transaction of quick calls may be sent: with many in flight they wait for each other, and
-    /// go together.
-    fn has_room(&self) -> bool {
-        self.flights.values().filter(|flight| matches!(flight.state, State::Sent)).count() < FLIGHTS_MAX
     }
 
     /// Executes calls on a stage, and then sends their changes, or has their reads confirmed.
@@ -432,8 +403,7 @@ impl Core {
 
     fn send(&mut self, group: CallGroup) {
         if group.is_read() {
-            self.barriers.add(Waiter::Check(Box::new(group), self.until_ms()));
-            return self.begin_barrier();
+            return self.barriers.add(Waiter::Check(Box::new(group), self.until_ms()));
         }
         // The client of a blocked call may have given up meanwhile.
         let is_over = |(pending, _): &(PendingWork, Ended)| match &pending.work {
@@ -465,7 +435,6 @@ impl Core {
             self.queue.release(&*pending.keys);
             self.conclude(pending, ended, (fence_base, revision));
         }
-        self.advance();
     }
 
     /// Ends a call with its outcome on the stage.
@@ -565,7 +534,8 @@ impl Core {
         watch.end(&call.caller.info, &mut view, &self.namespace.store);
     }
 
-    /// Performs due work: deletes keys, repeats failed work, and ends waits that have taken too long.
+    /// Performs due work after all inputs that have come: deletes keys, repeats failed work, ends waits that have taken
+    /// too long, and executes waiting calls, so that those that came together go together.
     pub(super) fn tick(&mut self) {
         let now = self.now();
         self.check_lease(now);
@@ -602,7 +572,6 @@ impl Core {
                 Waiter::Handover(..) => {}
             }
         }
-        self.begin_barrier();
         self.end_unused_turns(now);
         self.delete_hidden(now);
         self.continue_flights(now);
@@ -616,6 +585,7 @@ impl Core {
         let due: Vec<_> = self.retry_work.extract_if(.., |(at_ms, ..)| *at_ms <= now.mono_ms()).collect();
         due.into_iter().for_each(|(_, work, keys)| self.submit(work, keys));
         self.advance();
+        self.begin_barrier();
     }
 
     /// Returns the time of the next due work, in monotonic milliseconds, or [`NEVER`].
@@ -638,6 +608,7 @@ impl Core {
             self.next_settling_ms(),
             self.next_lease_check_ms(),
             look,
+            self.next_gathered_ms(),
             again,
             retry,
             paused,
@@ -652,6 +623,5 @@ impl Core {
     pub(super) fn registered(&mut self, process: u64) {
         self.mirror.set_process(process);
         self.lanes = Some(Lanes::created(process));
-        self.advance();
     }
 }

@@ -51,7 +51,9 @@ impl Core {
         let Some(mut flight) = self.flights.remove(&lane) else { return };
         self.patience.hear(result.is_ok(), self.now());
         if let (State::Sent, Ok(done)) = (&flight.state, &result) {
-            self.stats.record_transaction(self.now().mono_us().saturating_sub(flight.sent_us));
+            let took_us = self.now().mono_us().saturating_sub(flight.sent_us);
+            self.stats.record_transaction(took_us);
+            self.usual_transaction.record(took_us);
             self.stats.cluster_revision.fetch_max(done.revision, Relaxed);
         }
         let outcome = match flight.state {
@@ -91,7 +93,6 @@ impl Core {
             }
             (_, None) => {}
         }
-        self.advance();
     }
 
     fn outcome_of_sent(

@@ -38,12 +38,12 @@ fn a_call_is_not_sent_whose_client_is_told_to_close_while_a_script_runs_before_i
     changed.expect("no check refuses it");
     let [mut first, mut script, mut last] = std::array::from_fn(|_| ModelConnection::open(&namespace));
     send(&mut first, &process, &["SET", "k", "first"]);
+    let (sent, _) = process.turn();
+    let [EngineAction::Commit(lane, _)] = sent[..] else { panic!("the first call is sent, and not {sent:?}") };
     send(&mut script, &process, &["EVAL", "while true do end", "1", "k"]);
     send(&mut last, &process, &["SET", "k", "last"]);
-    let (sent, _) = process.turn();
-    let [EngineAction::Commit(lane, _)] = sent[..] else { panic!("the first call alone is sent, and not {sent:?}") };
     let (told, is_over) = (last.info(), AtomicBool::new(false));
-    thread::scope(|scope| {
+    let sent = thread::scope(|scope| {
         let _ending = Ending(&is_over);
         scope.spawn(|| {
             while !namespace.store.busy_flag().is_occupied() && !is_over.load(SeqCst) {
@@ -57,8 +57,8 @@ fn a_call_is_not_sent_whose_client_is_told_to_close_while_a_script_runs_before_i
             }
         });
         process.core.done(lane, Ok(TransactionResult { revision: 2, is_committed: true, read: Vec::new() }));
+        process.turn().0
     });
-    let sent = process.core.take_actions();
     assert!(!sent.iter().any(|action| matches!(action, EngineAction::Commit(..))), "{sent:?}");
     assert_eq!(last.poll(&namespace).as_deref(), Some(""), "it is answered nothing");
 }
