@@ -1,11 +1,11 @@
 //! Cost of `engine etcd` compared with etcd itself: the same cluster, used by keylatch's clients and by a client of
 //! etcd's API.
 //!
-//!     cargo bench --bench cluster
+//!     cargo bench --bench cluster [-- PART-OF-A-NAME...]
 //!
-//! Needs `etcd` 3.5.13 or later in PATH (tests/etcd/install.sh) and an idle machine: three members with fsync, one
-//! keylatch process, and the load, all on the loopback interface. Both sides take turns; figures are medians of the
-//! rounds.
+//! Needs `etcd` 3.5.13 or later in PATH (tests/etcd/install.sh) and an idle machine: three members with fsync, three
+//! keylatch processes, and the load, all on the loopback interface. The sides take turns: keylatch, and etcd's client
+//! at the leader, and at all members in turn, as etcd's own clients do. Figures are medians of the rounds.
 
 #![allow(
     clippy::disallowed_methods,
@@ -36,8 +36,15 @@ const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(3);
 /// Number of clients in the measurements with many.
 const CLIENTS: usize = 50;
+/// Number of keylatch processes.
+const PROCESSES: usize = 3;
 /// Port of the first member; the others have the next ones.
 const ETCD_PORT: u16 = 23_600;
+/// Port of the first keylatch process; the others have the next ones.
+const KEYLATCH_PORT: u16 = 23_650;
+/// Script by which redis-py's Lock is released, in short, and its SHA-1.
+const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+const RELEASE_SHA1: &str = "2e47b373b4dbd63ee966d2eb9fe24ed6a138ad4e";
 
 /// Child process that is killed when this is dropped.
 struct Killed(Child);
@@ -77,9 +84,13 @@ struct UnlockRequest {
 struct UnlockResponse {}
 
 /// Work that a client repeats, `CLIENTS` of them at once or one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Work {
-    /// Acquires a lock and releases it: two transactions.
+    /// Acquires a lock of its own and releases it, two transactions: SETNX and DEL.
+    SetnxCycle,
+    /// The same as redis-py's Lock: SET NX PX, and a script.
+    ScriptCycle,
+    /// The same by LOCK.ACQUIRE and LOCK.RELEASE.
     LockCycle,
     /// Writes a key of its own: one transaction.
     Write,
@@ -92,12 +103,39 @@ enum Work {
     Contend,
 }
 
+/// Measurements: the work, the number of clients, and of the processes that serve them.
+const CASES: [(&str, Work, usize, usize); 11] = [
+    ("cycle by SETNX", Work::SetnxCycle, 1, 1),
+    ("cycle by SET NX and a script", Work::ScriptCycle, 1, 1),
+    ("cycle by LOCK.ACQUIRE", Work::LockCycle, 1, 1),
+    ("cycle by SETNX", Work::SetnxCycle, CLIENTS, PROCESSES),
+    ("cycle by SET NX and a script", Work::ScriptCycle, CLIENTS, PROCESSES),
+    ("cycle by LOCK.ACQUIRE", Work::LockCycle, CLIENTS, PROCESSES),
+    ("writes", Work::Write, CLIENTS, 1),
+    ("reads", Work::Read, CLIENTS, 1),
+    ("increments of one key", Work::Count, CLIENTS, 1),
+    ("one lock", Work::Contend, CLIENTS, 1),
+    ("one lock", Work::Contend, CLIENTS, PROCESSES),
+];
+
+/// The processes that are measured.
+struct Processes {
+    /// The members of etcd, and their clients, the leader first.
+    etcd: Vec<u32>,
+    clients: Vec<MemberClient>,
+    /// The processes of keylatch, and their ports.
+    keylatch: Vec<u32>,
+    ports: Vec<u16>,
+}
+
 /// Durations in microseconds, sorted, and the throughput.
 struct Measured {
     latencies_us: Vec<u64>,
     per_s: f64,
     /// Number of entries in the cluster's log for each repetition.
     entries: f64,
+    /// CPU time for each repetition, in microseconds: of keylatch, and of etcd.
+    cpu_us: [f64; 2],
 }
 
 impl Measured {
@@ -112,64 +150,107 @@ async fn main() {
         return; // cargo test builds and starts it, too
     }
     let dir = tempfile::tempdir().expect("a directory");
-    let (_nodes, urls) = start_etcd(dir.path());
-    let etcd = connect_etcd(&urls).await;
-    let (_keylatch, port) = start_keylatch(&urls);
-    etcd.txn(TxnRequest { success: vec![put("read", "v")], ..TxnRequest::default() }).await.expect("etcd writes");
-    keylatch(port, b"SET read v\r\n", b"+OK\r\n").await;
-    println!(
-        "| {CLIENTS} clients but for the first row | keylatch | etcd's client | ratio |\n| --- | ---: | ---: | ---: |"
-    );
-    let one = both(&etcd, port, Work::LockCycle, 1).await;
-    row("lock cycle of one client, p50, us", &one, |measured| measured.at(50) as f64, 0);
-    row("lock cycle of one client, p99, us", &one, |measured| measured.at(99) as f64, 0);
-    for (name, work) in [("writes", Work::Write), ("reads", Work::Read), ("increments of one key", Work::Count)] {
-        let many = both(&etcd, port, work, CLIENTS).await;
-        row(&format!("{name} a second"), &many, |measured| measured.per_s, 0);
-        row(&format!("{name}, p50, us"), &many, |measured| measured.at(50) as f64, 0);
+    let (nodes, urls) = start_etcd(dir.path());
+    let clients = connect_etcd(&urls).await;
+    let servers: Vec<Killed> = (0..PROCESSES).map(|number| start_keylatch(&urls, port(number))).collect();
+    let ids = |children: &[Killed]| children.iter().map(|child| child.0.id()).collect();
+    let (etcd, keylatch) = (ids(&nodes), ids(&servers));
+    let all = Processes { etcd, clients, keylatch, ports: (0..PROCESSES).map(port).collect() };
+    all.clients[0]
+        .txn(TxnRequest { success: vec![put("read", "v")], ..TxnRequest::default() })
+        .await
+        .expect("it writes");
+    for port in &all.ports {
+        let load = format!("SCRIPT LOAD \"{RELEASE}\"\r\n");
+        ask_once(*port, load.as_bytes(), format!("$40\r\n{RELEASE_SHA1}\r\n").as_bytes()).await;
     }
-    let many = both(&etcd, port, Work::Contend, CLIENTS).await;
-    row("acquisitions of one lock a second", &many, |measured| measured.per_s, 0);
-    row("acquisitions of one lock, p50, us", &many, |measured| measured.at(50) as f64, 0);
-    row("acquisitions of one lock, p99, us", &many, |measured| measured.at(99) as f64, 0);
-    row("entries of the log for each", &many, |measured| measured.entries, 2);
+    ask_once(all.ports[0], b"SET read v\r\n", b"+OK\r\n").await;
+    println!("| | keylatch | at the leader | ratio | at all members | ratio |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    for (name, work, clients, processes) in CASES {
+        if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part)) {
+            continue;
+        }
+        let rounds = measure(&all, work, clients, processes).await;
+        let name = format!("{name}, {clients} clients, {processes} processes");
+        row(&format!("{name}, a second"), &rounds, |measured| measured.per_s, 0);
+        row("p50, us", &rounds, |measured| measured.at(50) as f64, 0);
+        row("p99, us", &rounds, |measured| measured.at(99) as f64, 0);
+        row("CPU of etcd, us", &rounds, |measured| measured.cpu_us[1], 0);
+        row("CPU of keylatch, us", &rounds, |measured| measured.cpu_us[0], 0);
+        row("entries of the log", &rounds, |measured| measured.entries, 2);
+    }
 }
 
-/// Writes a row of the table: the medians of both sides, and their ratio.
-fn row(name: &str, rounds: &[[Measured; 2]], figure: impl Fn(&Measured) -> f64, digits: usize) {
-    let [ours, theirs] = [0, 1].map(|side| {
+/// Returns the port of a keylatch process.
+fn port(number: usize) -> u16 {
+    KEYLATCH_PORT + number as u16
+}
+
+/// Writes a row of the table: the medians of all sides, and the ratios of keylatch to the others.
+fn row(name: &str, rounds: &[[Measured; 3]], figure: impl Fn(&Measured) -> f64, digits: usize) {
+    let [ours, leader, all] = [0, 1, 2].map(|side| {
         let mut figures: Vec<f64> = rounds.iter().map(|round| figure(&round[side])).collect();
         figures.sort_by(f64::total_cmp);
         figures[figures.len() / 2]
     });
-    println!("| {name} | {ours:.digits$} | {theirs:.digits$} | {:.2} |", ours / theirs);
+    let [of_leader, of_all] = [leader, all].map(|theirs| ours / theirs);
+    println!("| {name} | {ours:.digits$} | {leader:.digits$} | {of_leader:.2} | {all:.digits$} | {of_all:.2} |");
 }
 
-/// Measures both sides in turn.
-async fn both(etcd: &MemberClient, port: u16, work: Work, clients: usize) -> Vec<[Measured; 2]> {
+/// Measures all sides in turn; keylatch has its clients at so many processes.
+async fn measure(all: &Processes, work: Work, clients: usize, processes: usize) -> Vec<[Measured; 3]> {
     let mut rounds = Vec::new();
     for round in 0..ROUNDS {
-        let before = entries().await;
-        let mut ours = of_keylatch(port, work, clients, round).await;
-        let between = entries().await;
-        let mut theirs = of_etcd(etcd, work, clients, round).await;
-        let after = entries().await;
-        ours.entries = (between - before) / ours.latencies_us.len() as f64;
-        theirs.entries = (after - between) / theirs.latencies_us.len() as f64;
-        rounds.push([ours, theirs]);
+        let ours = counted(all, of_keylatch(&all.ports[..processes], work, clients, round)).await;
+        let at_leader = counted(all, of_etcd(&all.clients[..1], work, clients, round)).await;
+        let at_all = counted(all, of_etcd(&all.clients, work, clients, round + ROUNDS)).await;
+        rounds.push([ours, at_leader, at_all]);
     }
     rounds
 }
 
-async fn of_keylatch(port: u16, work: Work, clients: usize, round: usize) -> Measured {
+/// Measures a side, with what it costs.
+async fn counted(all: &Processes, side: impl Future<Output = Measured>) -> Measured {
+    let cpu = || [&all.keylatch, &all.etcd].map(|processes| processes.iter().map(|id| cpu_us(*id)).sum::<f64>());
+    let (entries_before, cpu_before) = (entries().await, cpu());
+    let mut measured = side.await;
+    let count = measured.latencies_us.len() as f64;
+    let cpu_after = cpu();
+    measured.entries = (entries().await - entries_before) / count;
+    measured.cpu_us = [0, 1].map(|of| (cpu_after[of] - cpu_before[of]) / count);
+    measured
+}
+
+/// Returns the CPU time of a process so far, in microseconds.
+fn cpu_us(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it runs");
+    let fields = stat.rsplit(')').next().expect("a name").split_whitespace();
+    let ticks: f64 = fields.skip(11).take(2).map(|ticks| ticks.parse::<f64>().expect("a number")).sum();
+    ticks * 10_000.0 // a hundred ticks a second
+}
+
+async fn of_keylatch(ports: &[u16], work: Work, clients: usize, round: usize) -> Measured {
     let mut tasks = JoinSet::new();
     for client in 0..clients {
+        let port = ports[client % ports.len()];
         tasks.spawn(async move {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
             stream.set_nodelay(true).expect("TCP");
             let own = format!("key:{client}:{round}");
             let requests: Vec<(String, &str)> = match work {
-                Work::LockCycle => vec![(format!("SETNX {own} v\r\n"), ":1\r\n"), (format!("DEL {own}\r\n"), ":1\r\n")],
+                Work::SetnxCycle => {
+                    vec![(format!("SETNX {own} v\r\n"), ":1\r\n"), (format!("DEL {own}\r\n"), ":1\r\n")]
+                }
+                Work::ScriptCycle => vec![
+                    (format!("SET {own} v NX PX 60000\r\n"), "+OK\r\n"),
+                    (format!("EVALSHA {RELEASE_SHA1} 1 {own} v\r\n"), ":1\r\n"),
+                ],
+                Work::LockCycle => vec![
+                    (format!("LOCK.ACQUIRE {own} v PX 60000\r\n"), ""),
+                    (format!("LOCK.RELEASE {own} v\r\n"), ":1\r\n"),
+                ],
                 Work::Write => vec![(format!("SET {own} v\r\n"), "+OK\r\n")],
                 Work::Read => vec![("GET read\r\n".into(), "$1\r\nv\r\n")],
                 Work::Count => vec![(format!("INCR count:{round}\r\n"), "")],
@@ -196,18 +277,19 @@ async fn of_keylatch(port: u16, work: Work, clients: usize, round: usize) -> Mea
     collect(tasks).await
 }
 
-async fn of_etcd(etcd: &MemberClient, work: Work, clients: usize, round: usize) -> Measured {
+async fn of_etcd(members: &[MemberClient], work: Work, clients: usize, round: usize) -> Measured {
     let mut tasks = JoinSet::new();
     for client in 0..clients {
-        let etcd = etcd.clone();
+        let members = members.to_vec();
         tasks.spawn(async move {
             let (own, shared) = (format!("raw/{client}:{round}"), format!("raw/count:{round}"));
             let lease = match work {
-                Work::Contend => etcd.lease_grant(60).await.expect("etcd answers").id,
+                Work::Contend => members[0].lease_grant(60).await.expect("etcd answers").id,
                 _ => 0,
             };
             let (mut latencies, begun) = (Vec::new(), Instant::now());
             while begun.elapsed() < ROUND {
+                let etcd = &members[(client + latencies.len()) % members.len()];
                 let asked = Instant::now();
                 match work {
                     Work::Contend => {
@@ -219,13 +301,13 @@ async fn of_etcd(etcd: &MemberClient, work: Work, clients: usize, round: usize) 
                         let UnlockResponse {} = released.expect("etcd answers");
                         continue;
                     }
-                    Work::LockCycle => cycle(&etcd, &own).await,
+                    Work::SetnxCycle | Work::ScriptCycle | Work::LockCycle => cycle(etcd, &own).await,
                     Work::Write => {
                         let write = TxnRequest { success: vec![put(&own, "v")], ..TxnRequest::default() };
                         etcd.txn(write).await.expect("etcd answers");
                     }
                     Work::Read => _ = etcd.range(range("read")).await.expect("etcd answers"),
-                    Work::Count => increment(&etcd, &shared).await,
+                    Work::Count => increment(etcd, &shared).await,
                 }
                 latencies.push(asked.elapsed().as_micros() as u64);
             }
@@ -291,7 +373,7 @@ async fn collect(mut tasks: JoinSet<Vec<u64>>) -> Measured {
     }
     latencies_us.sort_unstable();
     let per_s = latencies_us.len() as f64 / ROUND.as_secs_f64();
-    Measured { latencies_us, per_s, entries: 0.0 }
+    Measured { latencies_us, per_s, entries: 0.0, cpu_us: [0.0; 2] }
 }
 
 /// Returns the number of entries of the cluster's log that the first member has applied.
@@ -315,7 +397,7 @@ async fn ask(stream: &mut TcpStream, request: &[u8], reply: &[u8]) {
     assert!(reply.is_empty() || read == reply, "{}", read.escape_ascii());
 }
 
-async fn keylatch(port: u16, request: &[u8], reply: &[u8]) {
+async fn ask_once(port: u16, request: &[u8], reply: &[u8]) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
     ask(&mut stream, request, reply).await;
 }
@@ -344,22 +426,28 @@ fn start_etcd(dir: &Path) -> (Vec<Killed>, Vec<String>) {
     (nodes.collect(), (0..3).map(|number| format!("http://127.0.0.1:{}", port(number, false))).collect())
 }
 
-async fn connect_etcd(urls: &[String]) -> MemberClient {
+/// Returns clients of the members, the leader first.
+async fn connect_etcd(urls: &[String]) -> Vec<MemberClient> {
     let access = MemberAccess { connect_timeout: Duration::from_secs(2), ..MemberAccess::default() };
+    let mut clients = Vec::new();
+    for url in urls {
+        clients.push(MemberClient::connect(url, &access).await.expect("a URL"));
+    }
     for _ in 0..300 {
-        if let Ok(client) = MemberClient::connect(&urls[0], &access).await
-            && client.range(range("none")).await.is_ok()
-        {
-            return client;
+        for member in 0..clients.len() {
+            let status = clients[member].status().await.ok();
+            if status.is_some_and(|status| status.header.is_some_and(|header| header.member_id == status.leader)) {
+                clients.swap(0, member);
+                return clients;
+            }
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("etcd does not answer");
 }
 
-/// Starts a server on the cluster; returns it and its port.
-fn start_keylatch(urls: &[String]) -> (Killed, u16) {
-    let port = 23_650;
+/// Starts a server on the cluster.
+fn start_keylatch(urls: &[String], port: u16) -> Killed {
     let mut command = Command::new(env!("CARGO_BIN_EXE_keylatch"));
     command.args(["--port", &port.to_string(), "--engine", "etcd", "--etcd-endpoints", &urls.join(",")]);
     let server = Killed(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts"));
@@ -367,5 +455,5 @@ fn start_keylatch(urls: &[String]) -> (Killed, u16) {
         std::thread::park_timeout(Duration::from_millis(10));
     }
     std::thread::park_timeout(Duration::from_secs(1)); // until it has loaded the mirror
-    (server, port)
+    server
 }
