@@ -36,6 +36,8 @@ const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(3);
 /// Number of clients in the measurements with many.
 const CLIENTS: usize = 50;
+/// Time after which a client that waits for a lock is in the queue.
+const QUEUED_AFTER: Duration = Duration::from_millis(10);
 /// Number of keylatch processes.
 const PROCESSES: usize = 3;
 /// Port of the first member; the others have the next ones.
@@ -101,10 +103,13 @@ enum Work {
     /// Waits for the same lock as all other clients, and releases it: LOCK.ACQUIRE, or etcd's own recipe, which a
     /// member executes for its clients. Only the wait is measured.
     Contend,
+    /// Releases a lock for which a client of another process waits, until that has it: one transaction, as etcd's
+    /// client makes it as often.
+    HandOver,
 }
 
 /// Measurements: the work, the number of clients, and of the processes that serve them.
-const CASES: [(&str, Work, usize, usize); 11] = [
+const CASES: [(&str, Work, usize, usize); 12] = [
     ("cycle by SETNX", Work::SetnxCycle, 1, 1),
     ("cycle by SET NX and a script", Work::ScriptCycle, 1, 1),
     ("cycle by LOCK.ACQUIRE", Work::LockCycle, 1, 1),
@@ -116,6 +121,7 @@ const CASES: [(&str, Work, usize, usize); 11] = [
     ("increments of one key", Work::Count, CLIENTS, 1),
     ("one lock", Work::Contend, CLIENTS, 1),
     ("one lock", Work::Contend, CLIENTS, PROCESSES),
+    ("hand-over", Work::HandOver, 1, PROCESSES),
 ];
 
 /// The processes that are measured.
@@ -235,30 +241,13 @@ async fn of_keylatch(ports: &[u16], work: Work, clients: usize, round: usize) ->
     let mut tasks = JoinSet::new();
     for client in 0..clients {
         let port = ports[client % ports.len()];
+        if work == Work::HandOver {
+            tasks.spawn(hand_over([port, ports[1]], round));
+            continue;
+        }
         tasks.spawn(async move {
-            let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
-            stream.set_nodelay(true).expect("TCP");
-            let own = format!("key:{client}:{round}");
-            let requests: Vec<(String, &str)> = match work {
-                Work::SetnxCycle => {
-                    vec![(format!("SETNX {own} v\r\n"), ":1\r\n"), (format!("DEL {own}\r\n"), ":1\r\n")]
-                }
-                Work::ScriptCycle => vec![
-                    (format!("SET {own} v NX PX 60000\r\n"), "+OK\r\n"),
-                    (format!("EVALSHA {RELEASE_SHA1} 1 {own} v\r\n"), ":1\r\n"),
-                ],
-                Work::LockCycle => vec![
-                    (format!("LOCK.ACQUIRE {own} v PX 60000\r\n"), ""),
-                    (format!("LOCK.RELEASE {own} v\r\n"), ":1\r\n"),
-                ],
-                Work::Write => vec![(format!("SET {own} v\r\n"), "+OK\r\n")],
-                Work::Read => vec![("GET read\r\n".into(), "$1\r\nv\r\n")],
-                Work::Count => vec![(format!("INCR count:{round}\r\n"), "")],
-                Work::Contend => vec![
-                    (format!("LOCK.ACQUIRE lock:{round} {client} PX 60000 BLOCK 0\r\n"), ""),
-                    (format!("LOCK.RELEASE lock:{round} {client}\r\n"), ":1\r\n"),
-                ],
-            };
+            let mut stream = connect(port).await;
+            let requests = requests(work, client, round);
             let (mut latencies, begun) = (Vec::new(), Instant::now());
             while begun.elapsed() < ROUND {
                 let asked = Instant::now();
@@ -277,6 +266,50 @@ async fn of_keylatch(ports: &[u16], work: Work, clients: usize, round: usize) ->
     collect(tasks).await
 }
 
+/// Returns what a client of keylatch repeats: requests with their replies.
+fn requests(work: Work, client: usize, round: usize) -> Vec<(String, &'static str)> {
+    let own = format!("key:{client}:{round}");
+    match work {
+        Work::SetnxCycle => {
+            vec![(format!("SETNX {own} v\r\n"), ":1\r\n"), (format!("DEL {own}\r\n"), ":1\r\n")]
+        }
+        Work::ScriptCycle => vec![
+            (format!("SET {own} v NX PX 60000\r\n"), "+OK\r\n"),
+            (format!("EVALSHA {RELEASE_SHA1} 1 {own} v\r\n"), ":1\r\n"),
+        ],
+        Work::LockCycle => {
+            vec![(format!("LOCK.ACQUIRE {own} v PX 60000\r\n"), ""), (format!("LOCK.RELEASE {own} v\r\n"), ":1\r\n")]
+        }
+        Work::Write => vec![(format!("SET {own} v\r\n"), "+OK\r\n")],
+        Work::Read => vec![("GET read\r\n".into(), "$1\r\nv\r\n")],
+        Work::Count => vec![(format!("INCR count:{round}\r\n"), "")],
+        Work::Contend | Work::HandOver => vec![
+            (format!("LOCK.ACQUIRE lock:{round} {client} PX 60000 BLOCK 0\r\n"), ""),
+            (format!("LOCK.RELEASE lock:{round} {client}\r\n"), ":1\r\n"),
+        ],
+    }
+}
+
+/// Hands a lock over between two clients at different processes, and returns how long each hand-over takes.
+async fn hand_over(ports: [u16; 2], round: usize) -> Vec<u64> {
+    let [mut holder, mut waiting] = [("a", connect(ports[0]).await), ("b", connect(ports[1]).await)];
+    let acquire = |token: &str| format!("LOCK.ACQUIRE handed:{round} {token} PX 60000 BLOCK 0\r\n");
+    ask(&mut holder.1, acquire(holder.0).as_bytes(), b"").await;
+    let (mut latencies, begun) = (Vec::new(), Instant::now());
+    while begun.elapsed() < ROUND {
+        waiting.1.write_all(acquire(waiting.0).as_bytes()).await.expect("it reads");
+        tokio::time::sleep(QUEUED_AFTER).await;
+        let release = format!("LOCK.RELEASE handed:{round} {}\r\n", holder.0);
+        let asked = Instant::now();
+        holder.1.write_all(release.as_bytes()).await.expect("it reads");
+        read_reply(&mut waiting.1, b"").await;
+        latencies.push(asked.elapsed().as_micros() as u64);
+        read_reply(&mut holder.1, b":1\r\n").await;
+        std::mem::swap(&mut holder, &mut waiting);
+    }
+    latencies
+}
+
 async fn of_etcd(members: &[MemberClient], work: Work, clients: usize, round: usize) -> Measured {
     let mut tasks = JoinSet::new();
     for client in 0..clients {
@@ -290,6 +323,9 @@ async fn of_etcd(members: &[MemberClient], work: Work, clients: usize, round: us
             let (mut latencies, begun) = (Vec::new(), Instant::now());
             while begun.elapsed() < ROUND {
                 let etcd = &members[(client + latencies.len()) % members.len()];
+                if work == Work::HandOver {
+                    tokio::time::sleep(QUEUED_AFTER).await; // as often as a hand-over
+                }
                 let asked = Instant::now();
                 match work {
                     Work::Contend => {
@@ -302,7 +338,7 @@ async fn of_etcd(members: &[MemberClient], work: Work, clients: usize, round: us
                         continue;
                     }
                     Work::SetnxCycle | Work::ScriptCycle | Work::LockCycle => cycle(etcd, &own).await,
-                    Work::Write => {
+                    Work::Write | Work::HandOver => {
                         let write = TxnRequest { success: vec![put(&own, "v")], ..TxnRequest::default() };
                         etcd.txn(write).await.expect("etcd answers");
                     }
@@ -390,6 +426,11 @@ async fn entries() -> f64 {
 /// Sends a request and reads its reply, which is one line if `reply` is empty.
 async fn ask(stream: &mut TcpStream, request: &[u8], reply: &[u8]) {
     stream.write_all(request).await.expect("it reads");
+    read_reply(stream, reply).await;
+}
+
+/// Reads a reply, which is one line if `reply` is empty.
+async fn read_reply(stream: &mut TcpStream, reply: &[u8]) {
     let mut read = Vec::new();
     while read.len() < reply.len() || !read.ends_with(b"\r\n") {
         assert!(stream.read_buf(&mut read).await.expect("it replies") > 0, "it has closed the connection");
@@ -398,8 +439,13 @@ async fn ask(stream: &mut TcpStream, request: &[u8], reply: &[u8]) {
 }
 
 async fn ask_once(port: u16, request: &[u8], reply: &[u8]) {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
-    ask(&mut stream, request, reply).await;
+    ask(&mut connect(port).await, request, reply).await;
+}
+
+async fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+    stream.set_nodelay(true).expect("TCP");
+    stream
 }
 
 /// Starts three members with their data in a directory; returns them and their addresses.
