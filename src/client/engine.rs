@@ -10,7 +10,7 @@ use crate::client::registry::{ClientWait, Suspended};
 use crate::client::session::{Transaction, Watch};
 use crate::error::{Error, Result};
 use crate::resp::{Output, OwnedRequest};
-use crate::spec::marks::OF_FUNCTIONS;
+use crate::spec::marks::{OF_FUNCTIONS, RUNS_DIGEST, RUNS_FUNCTION, RUNS_TEXT};
 use crate::spec::{CommandSpec, Group};
 use crate::store::KeyName;
 use crate::topology::ClusterView;
@@ -81,6 +81,12 @@ impl StagedCall {
     /// Returns true if the call runs scripts.
     pub(crate) fn runs_scripts(&self) -> bool {
         self.commands().any(|command| command.command.group == Group::Scripting)
+    }
+
+    /// Returns the script that the call runs by itself: its text, its digest, or the name of the function.
+    pub(crate) fn script(&self) -> Option<&[u8]> {
+        let is_run = self.command.is(RUNS_TEXT | RUNS_DIGEST | RUNS_FUNCTION) && self.request.as_request().len() > 1;
+        is_run.then(|| self.request.as_request().arg(1))
     }
 
     /// Returns true if the call depends on the libraries of functions, or changes them.

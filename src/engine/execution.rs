@@ -113,7 +113,7 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
             let mut first = pending.iter().take_while(|pending| matches!(pending.work, WorkItem::Expire));
             if !first.any(|pending| pending.keys.contains(key)) {
                 let keys = Arc::new([key.clone()]);
-                pending.insert(0, PendingWork { work: WorkItem::Expire, keys, until_ms, conflicts: 0 });
+                pending.insert(0, PendingWork::new(WorkItem::Expire, keys, until_ms));
             }
         }
         pending
@@ -128,13 +128,20 @@ impl<'e, K: KnownKeys> Execution<'e, K> {
     }
 
     fn perform(&mut self, pending: &mut PendingWork) -> Ended {
-        let PendingWork { work, keys, .. } = pending;
+        let PendingWork { work, keys, took_us, .. } = pending;
         match work {
             WorkItem::Expire => keys.iter().for_each(|key| self.expire(key)),
             WorkItem::Leave(leave) => keys.iter().for_each(|key| self.stage.leave_queue(key, leave.wait)),
             WorkItem::EndSession(process, id) => keys.iter().for_each(|key| self.end_session(key, (*process, *id))),
             WorkItem::Call(call, _) => {
-                return if self.is_touched(call) { refuse(call) } else { self.execute(call, None) };
+                if self.is_touched(call) {
+                    return refuse(call);
+                }
+                let clock = call.script().map(|_| &self.namespace.clock);
+                let begun_us = clock.map_or(0, |clock| clock.now().mono_us());
+                let ended = self.execute(call, None);
+                *took_us = clock.map_or(0, |clock| clock.now().mono_us() - begun_us);
+                return ended;
             }
             WorkItem::Repeat(call, _) => {
                 let mut next = Next::Done;

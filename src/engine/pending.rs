@@ -29,6 +29,28 @@ pub(super) enum WorkItem {
     EndSession(u64, u64),
 }
 
+impl WorkItem {
+    /// Returns the script that a call runs: its text, its digest, or the name of the function.
+    pub(super) fn script(&self) -> Option<&[u8]> {
+        match self {
+            WorkItem::Call(call, _) => call.script(),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the work can go together with calls of other clients: nobody has to know which client has caused
+    /// which of the changes, and no transaction with scripts takes long.
+    pub(super) fn goes_with_others(&self) -> bool {
+        match self {
+            WorkItem::Call(call, _) => {
+                (!call.runs_scripts() || call.script().is_some()) && !call.caller.info.tracking.has(NO_LOOP)
+            }
+            WorkItem::Repeat(..) => false,
+            WorkItem::Expire | WorkItem::Leave(_) | WorkItem::EndSession(..) => true,
+        }
+    }
+}
+
 /// Removal of a client from the queue for a lock.
 pub(super) struct QueueRemoval {
     pub(super) wait: StoredWait,
@@ -64,9 +86,17 @@ pub(super) struct PendingWork {
     pub(super) until_ms: u64,
     /// Number of repetitions because other processes have changed the keys.
     pub(super) conflicts: u32,
+    /// True if it takes no longer than calls of other clients, and can go together with them.
+    pub(super) is_quick: bool,
+    /// Duration of its last execution, in microseconds, if it runs a script.
+    pub(super) took_us: u64,
 }
 
 impl PendingWork {
+    pub(super) fn new(work: WorkItem, keys: Arc<[KeyName]>, until_ms: u64) -> Self {
+        PendingWork { work, keys, until_ms, conflicts: 0, is_quick: true, took_us: 0 }
+    }
+
     /// Returns the wait of the client, if it is blocked.
     pub(super) fn wait(&self) -> Option<&Arc<ClientWait>> {
         match &self.work {
@@ -82,11 +112,7 @@ impl HasKeys for PendingWork {
     }
 
     fn is_quick(&self) -> bool {
-        match &self.work {
-            WorkItem::Call(call, _) => !call.runs_scripts() && !call.caller.info.tracking.has(NO_LOOP),
-            WorkItem::Repeat(..) => false,
-            WorkItem::Expire | WorkItem::Leave(_) | WorkItem::EndSession(..) => true,
-        }
+        self.is_quick
     }
 }
 

@@ -16,8 +16,7 @@ pub(super) trait HasKeys {
     /// Returns the keys, each once and in order.
     fn keys(&self) -> &[KeyName];
 
-    /// Returns true if the call can go together with calls of other clients: it takes no longer than these, and nobody
-    /// has to know which client has caused which of the changes.
+    /// Returns true if the call can go together with calls of other clients.
     fn is_quick(&self) -> bool;
 }
 

@@ -12,6 +12,7 @@ mod input;
 mod locks;
 mod outcome;
 mod patience;
+mod script_times;
 mod turns;
 mod usual;
 
@@ -23,6 +24,7 @@ use tokio::sync::oneshot;
 
 pub(in crate::engine) use self::input::ClientInput;
 pub(in crate::engine) use self::patience::Patience;
+use self::script_times::ScriptTimes;
 use self::usual::UsualDuration;
 
 use crate::client::engine::{StagedCall, StagedOutcome};
@@ -136,6 +138,7 @@ pub(super) struct Core {
     number: u64,
     usual_transaction: UsualDuration,
     usual_read: UsualDuration,
+    script_times: ScriptTimes,
     pub(super) stats: Arc<EngineStats>,
     actions: Vec<EngineAction>,
     pub(super) patience: Patience,
@@ -221,6 +224,7 @@ impl Core {
             number: 0,
             usual_transaction: UsualDuration::default(),
             usual_read: UsualDuration::default(),
+            script_times: ScriptTimes::default(),
             stats,
             actions: Vec::new(),
             patience: Patience::default(),
@@ -270,7 +274,9 @@ impl Core {
 
     fn submit(&mut self, work: WorkItem, keys: Arc<[KeyName]>) {
         self.stats.calls.fetch_add(1, Relaxed);
-        self.queue.push(PendingWork { work, keys, until_ms: self.until_ms(), conflicts: 0 });
+        let is_quick = work.script().is_none_or(|script| self.script_times.is_quick(script));
+        let is_quick = is_quick && work.goes_with_others();
+        self.queue.push(PendingWork { is_quick, ..PendingWork::new(work, keys, self.until_ms()) });
     }
 
     /// Signals `done` once the mirror has everything acknowledged by now.
@@ -391,6 +397,11 @@ impl Core {
             for wait in waits {
                 self.repeating.remove(&wait.number());
                 wait.answer(|_| Some(Unblocked::Panicked));
+            }
+        }
+        for (pending, _) in staged.iter().flat_map(|group| &group.members) {
+            if let Some(script) = pending.work.script() {
+                self.script_times.record(script, pending.took_us);
             }
         }
         staged

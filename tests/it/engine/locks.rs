@@ -418,10 +418,15 @@ fn a_server_that_starts_while_clients_are_queued_can_flush() {
 
 /// Starts servers, the first of which reaches etcd over links that can be cut.
 pub(super) fn linked_fleet(etcd: &Arc<Etcd>) -> Option<(Fleet, Vec<Proxy>)> {
+    linked_fleet_with(etcd, Clock::system())
+}
+
+/// Starts the servers of [`linked_fleet`], the first one with a clock.
+pub(super) fn linked_fleet_with(etcd: &Arc<Etcd>, clock: Clock) -> Option<(Fleet, Vec<Proxy>)> {
     let mut fleet = Fleet::start_on(etcd.clone(), 0)?;
     let links: Vec<Proxy> = etcd.addrs().iter().map(|addr| Proxy::start(*addr)).collect();
     let endpoints: Vec<String> = links.iter().map(|link| format!("http://{}", link.addr())).collect();
-    fleet.add(Clock::system(), &[("etcd-endpoints", &endpoints.join(","))]);
+    fleet.add(clock, &[("etcd-endpoints", &endpoints.join(","))]);
     fleet.add(Clock::system(), &[]);
     Some((fleet, links))
 }
