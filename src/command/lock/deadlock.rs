@@ -172,6 +172,14 @@ impl Waiting {
         self.mode == LockMode::Upgrade && self.locks.contains(lock) && !is_queued()
     }
 
+    /// Returns true if the client waits for several locks and has this one already: the queue of this lock does not keep
+    /// it from getting the others.
+    fn has_already(&self, awaited: &Awaited) -> bool {
+        let is_exclusive = !awaited.is_shared && awaited.free.is_none();
+        let is_own = |holder: &HeldBy| holder.is_held && holder.token == self.token;
+        self.mode == LockMode::Several && is_exclusive && awaited.holders.iter().any(is_own)
+    }
+
     /// Returns true if the client does not wait for a holder, which is itself.
     fn passes(&self, holder: &HeldBy) -> bool {
         self.mode.passes_own_hold() && holder.token == self.token
@@ -195,6 +203,8 @@ struct Awaited {
 struct HeldBy {
     /// The hash of the holder's token.
     token: u64,
+    /// True if the lock is held, and not only waited for.
+    is_held: bool,
     permits: u32,
     /// The waiting clients of which one has to release the lock; none if any other client may.
     clients: Vec<u64>,
@@ -357,7 +367,7 @@ impl<'c, 'v> Search<'c, 'v> {
                 clients.extend(queued.with_token(token).into_iter().filter(waits));
                 clients.dedup();
             }
-            HeldBy { token, permits, clients }
+            HeldBy { token, is_held: record.hold.is_some(), permits, clients }
         };
         let (db, key) = (lock.0, store.key(&lock.1));
         let mut awaited =
@@ -395,6 +405,9 @@ impl<'c, 'v> Search<'c, 'v> {
     /// Returns true if a client gets a lock when the served clients release theirs.
     fn is_granted(&self, waiting: &Waiting, lock: &KeyName) -> bool {
         let awaited = &self.locks[lock];
+        if waiting.has_already(awaited) {
+            return true;
+        }
         awaited.before(waiting.client).is_none_or(|before| self.served.contains(&before))
             && match waiting.mode {
                 LockMode::Shared if awaited.is_shared => true,

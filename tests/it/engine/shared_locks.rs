@@ -236,6 +236,20 @@ fn several_locks_are_taken_together_or_not_at_all_by_those_that_wait_on_any_serv
 }
 
 #[test]
+fn a_client_that_has_one_of_several_locks_waits_for_the_others_only() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let [mut one, mut other] = fleet.two_clients();
+    one.int("LOCK.ACQUIRE c holder PX 600000");
+    let mut next = queued(&fleet.servers[1], "LOCK.ACQUIRE c next PX 600000 BLOCK 0");
+    other.expect(&[("SET a plain", "+OK")]);
+    let mut holder = queued(&fleet.servers[0], "LOCK.ACQUIREMULTI 2 c a holder PX 600000 BLOCK 0");
+    other.expect(&[("DEL a", ":1")]);
+    assert_eq!(several(&holder.reply()).len(), 2);
+    other.expect(&[("LOCK.RELEASE c holder", ":1")]);
+    assert!(next.reply().starts_with(':'));
+}
+
+#[test]
 fn clients_that_wait_for_several_locks_with_one_token_are_served_once_each_in_their_order() {
     let Some(fleet) = Fleet::start(2) else { return };
     let [mut one, mut other] = fleet.two_clients();

@@ -172,3 +172,19 @@ fn a_cycle_through_a_client_that_waits_for_several_locks_is_refused() {
     assert_eq!(one.call("LOCK.RELEASE b of-one"), ":1");
     assert_eq!(fences(&two.reply()).len(), 2);
 }
+
+#[test]
+fn a_client_that_has_one_of_several_locks_waits_for_the_others_only() {
+    let server = TestServer::start();
+    let (mut holder, mut other) = (server.client(), server.client());
+    fence(&mut holder, "LOCK.ACQUIRE c holder PX 60000");
+    fence(&mut other, "LOCK.ACQUIRE d other PX 60000");
+    other.expect(&[("SET a plain", "+OK")]);
+    let mut queued = wait_for(&server, "c d", "queued");
+    let mut holder = block(&server, holder, "LOCK.ACQUIREMULTI 2 c a holder PX 60000 BLOCK 0");
+    other.expect(&[("DEL a", ":1")]);
+    assert_eq!(fences(&holder.reply()).len(), 2);
+    holder.expect(&[("LOCK.RELEASE c holder", ":1")]);
+    other.expect(&[("LOCK.RELEASE d other", ":1")]);
+    assert_eq!(fences(&queued.reply()).len(), 2);
+}

@@ -25,8 +25,9 @@ impl Model {
             hanging.is_empty() || hanging.iter().any(|at| served[*at])
         };
         let is_had = |at: usize, key: usize, served: &[bool]| {
-            before(at, key).is_none_or(|before| served[before])
-                && self.is_had(key, all[at], |holder| is_gone(holder, served))
+            self.has_already(key, all[at])
+                || before(at, key).is_none_or(|before| served[before])
+                    && self.is_had(key, all[at], |holder| is_gone(holder, served))
         };
         let is_next =
             |at: &usize, served: &[bool]| !served[*at] && all[*at].keys.iter().all(|key| is_had(*at, *key, served));
@@ -44,6 +45,13 @@ impl Model {
             }
         }
         found.contains(&newcomer_at)
+    }
+
+    /// Returns whether a client that wants several locks has this one already, whoever is queued for it.
+    fn has_already(&self, key: usize, ask: &Ask) -> bool {
+        let is_own = |holder: &Holder| holder.client.is_some() && holder.token == ask.token;
+        let value = self.values.get(&key).filter(|value| matches!(value.kind, Kind::Exclusive));
+        ask.mode == Mode::Several && value.is_some_and(|value| value.holders.iter().any(is_own))
     }
 
     /// Returns whether a client gets a lock once the matching holders are gone.
