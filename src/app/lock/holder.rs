@@ -200,7 +200,7 @@ impl<'a> JobLock<'a> {
         self.confirm(since_ms);
         // The lock was granted at an unknown time within the wait, and its TTL counts from then.
         if self.now_ms() >= self.renew_at_ms {
-            return match self.renew().await? {
+            return match self.renew_within(self.renewal_limit_ms()).await? {
                 None => Ok(true),
                 Some(_) => Err(RequestError::Busy("the lock was lost before it was used".into())),
             };
@@ -311,9 +311,18 @@ impl<'a> JobLock<'a> {
     /// Sets the TTL again, over a new connection if need be; returns the position of a name that is not held any more.
     /// An attempt takes no longer than until the next one, or the end of the lock.
     async fn renew(&mut self) -> Result<Option<usize>, RequestError> {
+        let left_ms = self.valid_until_ms.saturating_sub(self.now_ms());
+        self.renew_within(left_ms.min(self.renewal_limit_ms())).await
+    }
+
+    /// Returns the maximum duration of an attempt to set the TTL again, in milliseconds.
+    fn renewal_limit_ms(&self) -> u64 {
+        self.claim.ttl_ms / 3
+    }
+
+    async fn renew_within(&mut self, limit_ms: u64) -> Result<Option<usize>, RequestError> {
         let since_ms = self.now_ms();
-        let left_ms = self.valid_until_ms.saturating_sub(since_ms).min(self.claim.ttl_ms / 3);
-        let missing = in_time(Some(Duration::from_millis(left_ms)), self.try_renew()).await?;
+        let missing = in_time(Some(Duration::from_millis(limit_ms)), self.try_renew()).await?;
         if missing.is_none() {
             self.confirm(since_ms);
         }

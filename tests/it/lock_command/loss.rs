@@ -205,3 +205,14 @@ fn a_release_whose_reply_is_lost_or_that_does_not_arrive_is_no_loss() {
         client.expect(&[("EXISTS job", ":0")]);
     }
 }
+
+#[test]
+fn a_lock_that_is_granted_after_a_wait_longer_than_its_ttl_is_renewed_before_the_command_runs() {
+    let server = TestServer::start_in_real_time();
+    let mut client = server.client();
+    client.int("LOCK.ACQUIRE job other PX 3500");
+    client.call("TEST.FAULT ADD LOCK.RENEW DELAY 50");
+    let output = run(&at(&server), &["--ttl", "3s", "--wait", "1h", "job", "--", "echo", "next"]);
+    let (out, complaint) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!((output.status.code(), out.as_str(), complaint.as_str()), (Some(0), "next\n", ""));
+}
