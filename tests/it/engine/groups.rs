@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use keylatch::Clock;
 
-use crate::engine::engine_info;
 use crate::engine::etcd::Etcd;
 use crate::engine::locks::{linked_fleet, linked_fleet_with};
 use crate::engine::proxy::{Passage, Proxy, Way};
+use crate::engine::{Fleet, engine_info};
 use crate::harness::{Client, encode, wait_until};
 
 /// Number of transactions that are in flight before calls wait for each other, at most.
@@ -15,6 +15,19 @@ const IN_FLIGHT: usize = 2;
 
 fn count(client: &mut Client, name: &str) -> usize {
     engine_info(client, name).parse().expect("a number")
+}
+
+/// Sends each request by a client of its own to the first server, once that has the one before.
+fn send_in_order(fleet: &Fleet, admin: &mut Client, requests: &[Vec<String>]) -> Vec<Client> {
+    let calls = count(admin, "engine_calls");
+    let mut clients: Vec<Client> = Vec::new();
+    for request in requests {
+        let mut client = fleet.servers[0].client();
+        client.send(&encode(&request.iter().map(String::as_str).collect::<Vec<_>>()));
+        clients.push(client);
+        wait_until(|| count(admin, "engine_calls") == calls + clients.len());
+    }
+    clients
 }
 
 #[test]
@@ -28,14 +41,8 @@ fn calls_that_wait_together_share_a_transaction_and_one_that_fails_takes_no_othe
     requests.push(vec!["SET".into(), "large".into(), "x".repeat(20_000)]);
     requests.extend((0..10).map(|at| words(&format!("INCR n{}", at % 2))));
     links.iter().for_each(|link| link.cut(Way::There, Passage::Held));
-    let (calls, transactions) = (count(&mut admin, "engine_calls"), count(&mut admin, "engine_transactions"));
-    let mut clients: Vec<Client> = Vec::new();
-    for request in &requests {
-        let mut client = fleet.servers[0].client();
-        client.send(&encode(&request.iter().map(String::as_str).collect::<Vec<_>>()));
-        clients.push(client);
-        wait_until(|| count(&mut admin, "engine_calls") == calls + clients.len());
-    }
+    let transactions = count(&mut admin, "engine_transactions");
+    let mut clients = send_in_order(&fleet, &mut admin, &requests);
     // Another process changes a key of one of the calls, which is executed again apart from the others.
     fleet.servers[1].client().expect(&[("INCR n0", ":1")]);
     links.iter().for_each(Proxy::heal);
@@ -67,14 +74,8 @@ fn scripts_that_were_quick_before_share_a_transaction_and_have_their_own_keys_on
     requests.push(words("INCR n1"));
     requests.extend((0..3).map(|at| eval(&new(at), &format!("new{at}"))));
     links.iter().for_each(|link| link.cut(Way::There, Passage::Held));
-    let (calls, transactions) = (count(&mut admin, "engine_calls"), count(&mut admin, "engine_transactions"));
-    let mut clients: Vec<Client> = Vec::new();
-    for request in &requests {
-        let mut client = fleet.servers[0].client();
-        client.send(&encode(&request.iter().map(String::as_str).collect::<Vec<_>>()));
-        clients.push(client);
-        wait_until(|| count(&mut admin, "engine_calls") == calls + clients.len());
-    }
+    let transactions = count(&mut admin, "engine_transactions");
+    let mut clients = send_in_order(&fleet, &mut admin, &requests);
     // Another process changes a key of one of the scripts, which is executed again apart from the others.
     fleet.servers[1].client().expect(&[("INCR n2", ":1")]);
     links.iter().for_each(Proxy::heal);
@@ -89,6 +90,30 @@ fn scripts_that_were_quick_before_share_a_transaction_and_have_their_own_keys_on
     admin.expect(&[("GET own", "$1 v"), ("GET n1", "$1 2")]);
     let transactions = count(&mut admin, "engine_transactions") - transactions;
     assert!((IN_FLIGHT + 4..IN_FLIGHT + 10).contains(&transactions), "{transactions} transactions");
+}
+
+#[test]
+fn a_script_that_takes_long_although_it_was_quick_before_takes_no_other_call_along() {
+    const SCRIPT: &str = "while ARGV[1] == 'long' do end return redis.call('incr', KEYS[1])";
+    let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
+    let Some((fleet, links)) = linked_fleet(&etcd) else { return };
+    let mut admin = fleet.servers[0].client();
+    admin.call("CONFIG SET busy-reply-threshold 100");
+    for run in 1..=20 {
+        assert_eq!(admin.call_args(&["EVAL", SCRIPT, "1", "warm", ""]), format!(":{run}"));
+    }
+    let mut requests: Vec<Vec<String>> = (0..IN_FLIGHT).map(|at| words(&format!("SET first{at} v"))).collect();
+    requests.extend((0..5).map(|at| words(&format!("INCR before{at}"))));
+    requests.push(["EVAL", SCRIPT, "1", "looped", "long"].map(str::to_owned).to_vec());
+    requests.extend((0..5).map(|at| words(&format!("INCR after{at}"))));
+    links.iter().for_each(|link| link.cut(Way::There, Passage::Held));
+    let mut clients = send_in_order(&fleet, &mut admin, &requests);
+    links.iter().for_each(Proxy::heal);
+    wait_until(|| admin.call("SCRIPT KILL") == "+OK");
+    let mut replies: Vec<String> = clients.iter_mut().map(Client::reply).collect();
+    assert!(replies.remove(IN_FLIGHT + 5).starts_with("-ERR"), "{replies:?}");
+    assert!(replies[IN_FLIGHT..].iter().all(|reply| reply == ":1"), "{replies:?}");
+    admin.expect(&[("EXISTS looped", ":0"), ("GET before4", "$1 1"), ("GET after4", "$1 1")]);
 }
 
 fn words(request: &str) -> Vec<String> {
