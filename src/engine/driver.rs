@@ -52,8 +52,8 @@ pub(super) enum DriverInput {
     Registered(u64, i64),
     /// The lease was kept alive.
     LeaseHeld,
-    /// The endpoint in use is the leader's from now on.
-    AtLeader,
+    /// Another endpoint may be in use.
+    EndpointChanged,
     /// The lease of the process has expired.
     LeaseExpired(u64),
     /// The clock was moved: work may be due.
@@ -182,7 +182,7 @@ impl Driver {
     pub(super) async fn run(mut self) {
         self.begin_watch();
         let _ = self.keeper.send(()); // the keeper ends with the process
-        self.follow_leader();
+        self.look();
         let real = Clock::system();
         loop {
             let due_ms = self.core.next_tick_ms().min(self.next_lag_ms());
@@ -214,6 +214,7 @@ impl Driver {
             self.core.tick();
             self.carry_out();
             self.check_lag();
+            self.follow_endpoint();
             tokio::task::yield_now().await; // to the cluster's connections, even under load
         }
     }
@@ -256,22 +257,13 @@ impl Driver {
                 self.core.stats.process.store(process, Relaxed);
                 self.core.registered(process);
             }
-            DriverInput::LeaseHeld => {
-                let cluster = self.cluster.clone();
-                tokio::spawn(async move { cluster.look().await }); // for INFO, which otherwise shows an older state
-                self.follow_leader();
-            }
-            DriverInput::AtLeader => {
-                if self.watch.is_some() {
-                    self.begin_watch();
-                }
-            }
+            DriverInput::LeaseHeld => self.look(),
             DriverInput::LeaseExpired(process) => {
                 if self.registration.is_some_and(|(present, _)| present == process) {
                     self.core.lose_registration();
                 }
             }
-            DriverInput::ClockMoved | DriverInput::Stop => {}
+            DriverInput::EndpointChanged | DriverInput::ClockMoved | DriverInput::Stop => {}
         }
     }
 
@@ -331,14 +323,21 @@ impl Driver {
         self.lags_since_ms = None;
     }
 
-    /// Changes to the leader's endpoint, and follows the changes from there.
-    fn follow_leader(&self) {
+    /// Looks at the state of the cluster, for INFO, and changes to the leader's endpoint.
+    fn look(&self) {
         let (cluster, tell) = (self.cluster.clone(), self.tell.clone());
         tokio::spawn(async move {
-            if cluster.follow_leader().await {
-                let _ = tell.send(DriverInput::AtLeader); // the engine may have ended
-            }
+            let _ = cluster.look().await; // without an answer, the last known state stands
+            cluster.follow_leader().await;
+            let _ = tell.send(DriverInput::EndpointChanged); // the engine may have ended
         });
+    }
+
+    /// Follows the changes from the endpoint in use, if another one has answered a request too late.
+    fn follow_endpoint(&mut self) {
+        if self.watch.as_ref().is_some_and(|watch| watch.endpoint != self.cluster.present()) {
+            self.begin_watch();
+        }
     }
 
     fn next_lag_ms(&self) -> u64 {
@@ -353,20 +352,18 @@ impl Driver {
     /// none.
     fn check_lag(&mut self) {
         let now_ms = self.core.clock().now().mono_ms();
-        if !self.core.awaits_mirror() || self.watch.is_none() {
+        let (true, Some(watch)) = (self.core.awaits_mirror(), &self.watch) else {
             self.lags_since_ms = None;
             return;
-        }
+        };
         let since_ms = *self.lags_since_ms.get_or_insert(now_ms);
         if now_ms >= since_ms.saturating_add(LAG_MAX_MS) {
             warn!("etcd: the changes come too late, they are followed from another endpoint");
-            self.cluster.leave(self.cluster.present());
+            self.cluster.leave(watch.endpoint);
             self.begin_watch();
         } else if since_ms == now_ms || now_ms >= self.asked_ms.saturating_add(ASK_EVERY_MS) {
             self.asked_ms = now_ms;
-            if let Some(watch) = &self.watch {
-                watch.ask_progress();
-            }
+            watch.ask_progress();
         }
     }
 

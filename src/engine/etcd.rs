@@ -61,27 +61,24 @@ impl Cluster {
         }
     }
 
-    /// Changes to the leader's endpoint, which has to ask no other member before it answers. Returns true if another
-    /// one was in use.
-    pub(super) async fn follow_leader(&self) -> bool {
+    /// Changes to the leader's endpoint, which has to ask no other member before it answers.
+    pub(super) async fn follow_leader(&self) {
         let present = self.present();
         let mut others = (0..self.endpoints.len()).filter(|endpoint| *endpoint != present).peekable();
         if others.peek().is_none() {
-            return false;
+            return;
         }
-        // Who leads is asked of the present endpoint: one that is cut off may take itself for the leader.
-        let Some((member, leader)) = self.status(present).await else { return false };
+        // The present endpoint says which member leads: a member that is cut off may take itself for the leader.
+        let Some((member, leader)) = self.status(present).await else { return };
         if member == leader {
-            return false;
+            return;
         }
         for endpoint in others {
             if self.status(endpoint).await.is_some_and(|(member, _)| member == leader) {
-                let is_changed = self.present.compare_exchange(present, endpoint, Relaxed, Relaxed).is_ok();
-                self.show_present();
-                return is_changed;
+                let _ = self.present.compare_exchange(present, endpoint, Relaxed, Relaxed); // it may have been left meanwhile
+                return self.show_present();
             }
         }
-        false
     }
 
     /// Returns the member at an endpoint, and the leader that it knows.

@@ -27,6 +27,8 @@ pub(super) enum WatchMessage {
 pub(super) struct EtcdWatch {
     task: JoinHandle<()>,
     asks: mpsc::Sender<()>,
+    /// The index of the endpoint that is watched.
+    pub(super) endpoint: usize,
 }
 
 impl Drop for EtcdWatch {
@@ -44,16 +46,16 @@ impl EtcdWatch {
         tell: impl Fn(WatchMessage) + Send + Sync + 'static,
     ) -> Self {
         let (asks, asked) = mpsc::channel(1);
+        let endpoint = cluster.present();
         let prefix = prefix.bytes().to_vec();
         let task = tokio::spawn(async move {
-            let endpoint = cluster.present();
             let reason = follow(&cluster, endpoint, (&prefix, after), asked, &tell).await;
             if let Err(reason) = reason {
                 cluster.leave(endpoint);
                 tell(WatchMessage::Ended(reason));
             }
         });
-        EtcdWatch { task, asks }
+        EtcdWatch { task, asks, endpoint }
     }
 
     /// Requests the revision up to which there are no further changes.
