@@ -38,8 +38,8 @@ impl WorkItem {
         }
     }
 
-    /// Returns true if the work can go together with calls of other clients: nobody has to know which client has caused
-    /// which of the changes, and no transaction with scripts takes long.
+    /// Returns true if the work can go together with calls of other clients, if it is quick: nobody has to know which
+    /// client has caused which of the changes, and how long it takes is known.
     pub(super) fn goes_with_others(&self) -> bool {
         match self {
             WorkItem::Call(call, _) => {
@@ -88,7 +88,7 @@ pub(super) struct PendingWork {
     pub(super) conflicts: u32,
     /// True if it takes no longer than calls of other clients, and can go together with them.
     pub(super) is_quick: bool,
-    /// Duration of its last execution, in microseconds, if it runs a script.
+    /// Duration of its last execution, in microseconds, if it is a call.
     pub(super) took_us: u64,
 }
 

@@ -106,6 +106,10 @@ pub(super) struct Core {
     read_us: u64,
     /// End of the last read, in monotonic microseconds.
     known_us: u64,
+    /// Time at which calls were last taken from the queue, in monotonic microseconds.
+    gathered_us: u64,
+    /// Time from which on a read that has failed is repeated, in monotonic microseconds.
+    read_again_us: u64,
     /// The revision of the last barrier, and the start of its read, in monotonic microseconds: changes with a larger
     /// revision were made afterwards.
     known_at: (Revision, u64),
@@ -206,6 +210,8 @@ impl Core {
             barriers: Barriers::default(),
             read_us: 0,
             known_us: 0,
+            gathered_us: 0,
+            read_again_us: 0,
             known_at: (0, 0),
             replaced: 0,
             ahead: HashMap::default(),
@@ -298,7 +304,10 @@ impl Core {
                 self.barriers.reach(revision);
                 self.pass_barriers();
             }
-            Err(_) => self.barriers.fail(),
+            Err(_) => {
+                self.barriers.fail();
+                self.read_again_us = self.now().mono_us() + RETRY_MS * 1000;
+            }
         }
     }
 
@@ -546,7 +555,7 @@ impl Core {
     }
 
     /// Performs due work after all inputs that have come: deletes keys, repeats failed work, ends waits that have taken
-    /// too long, and executes waiting calls, so that those that came together go together.
+    /// too long, and executes waiting calls, so that calls that came together go together.
     pub(super) fn tick(&mut self) {
         let now = self.now();
         self.check_lease(now);

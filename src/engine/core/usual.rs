@@ -1,8 +1,5 @@
 //! The usual duration of something that is done again and again, such as requests to the cluster.
 
-/// Largest time for which a few calls wait for others, in microseconds.
-const GATHER_US_MAX: u64 = 2000;
-
 /// Mean of the last durations, in microseconds.
 #[derive(Default)]
 pub(super) struct UsualDuration(Option<u64>);
@@ -14,10 +11,5 @@ impl UsualDuration {
 
     pub(super) fn us(&self) -> u64 {
         self.0.unwrap_or(0)
-    }
-
-    /// Returns for how long a few calls wait for others, in microseconds.
-    pub(super) fn patience_us(&self) -> u64 {
-        (self.us() / 2).min(GATHER_US_MAX)
     }
 }

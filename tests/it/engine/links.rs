@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use keylatch::Clock;
 
-use crate::engine::Fleet;
 use crate::engine::etcd::{Etcd, field};
 use crate::engine::proxy::{Passage, Proxy, Way};
+use crate::engine::{Fleet, engine_info};
 use crate::harness::{Client, wait_until};
 
 /// Starts a server that reaches the cluster through a link, and one with a direct connection.
@@ -149,4 +149,19 @@ fn a_server_without_clients_notices_that_its_lease_has_ended() {
     let lease = leases(&etcd).0.remove(0);
     etcd.ask("/v3/lease/revoke", &format!("{{\"ID\":\"{lease}\"}}"));
     wait_until(|| leases(&etcd).0.first().is_some_and(|present| *present != lease));
+}
+
+#[test]
+fn a_cluster_that_refuses_connections_is_asked_again_with_pauses() {
+    let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
+    let Some(mut fleet) = Fleet::start_on(etcd.clone(), 0) else { return };
+    fleet.add(Clock::system(), &[("etcd-timeout", "1000")]);
+    let mut client = fleet.servers[0].client();
+    client.expect(&[("SET k v", "+OK"), ("GET k", "$1 v")]);
+    let reads = |client: &mut Client| engine_info(client, "engine_barriers").parse::<u64>().expect("a number");
+    let before = reads(&mut client);
+    etcd.kill(0);
+    assert!(client.call("GET k").starts_with("-NOQUORUM"));
+    let reads = reads(&mut client) - before;
+    assert!((1..300).contains(&reads), "{reads} in a second");
 }
