@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
@@ -28,6 +29,8 @@ use crate::topology::ClusterView;
 const LAG_MAX_MS: u64 = 1000;
 /// Interval of progress requests while a barrier waits for the mirror.
 const ASK_EVERY_MS: u64 = 100;
+/// Time without a message of the cluster after which its present revision is requested.
+const SILENCE_MS: u64 = 1000;
 /// Pause after a failure.
 pub(super) const RETRY: Duration = Duration::from_millis(200);
 /// Time for which inputs are handled before the resulting actions are executed.
@@ -151,6 +154,10 @@ pub(super) struct Driver {
     /// milliseconds.
     lags_since_ms: Option<u64>,
     asked_ms: u64,
+    /// Time of the last message of the cluster, in monotonic milliseconds.
+    heard_ms: u64,
+    /// The refresh that was requested because there was none.
+    refresh: Option<oneshot::Receiver<Result<()>>>,
 }
 
 impl Driver {
@@ -175,6 +182,8 @@ impl Driver {
             registration: None,
             lags_since_ms: None,
             asked_ms: 0,
+            heard_ms: 0,
+            refresh: None,
         }
     }
 
@@ -185,7 +194,7 @@ impl Driver {
         self.look();
         let real = Clock::system();
         loop {
-            let due_ms = self.core.next_tick_ms().min(self.next_lag_ms());
+            let due_ms = self.core.next_tick_ms().min(self.next_lag_ms()).min(self.next_refresh_ms());
             let clock = self.core.clock().clone();
             let (begun, is_timed) = (real.now(), due_ms != NEVER && !clock.is_steered());
             let end_ms = begun.mono_ms().saturating_add(due_ms.saturating_sub(clock.now().mono_ms()));
@@ -211,6 +220,7 @@ impl Driver {
                 }
             }
             self.forgive(real.now().mono_ms().saturating_sub(woken_ms));
+            self.refresh_when_silent();
             self.core.tick();
             self.carry_out();
             self.check_lag();
@@ -227,6 +237,9 @@ impl Driver {
     }
 
     fn handle(&mut self, input: DriverInput) {
+        if let DriverInput::Done(_, _, Ok(_)) | DriverInput::Revision(Ok(_)) | DriverInput::Watch(..) = &input {
+            self.heard_ms = self.core.clock().now().mono_ms();
+        }
         match input {
             DriverInput::Client(input) => self.core.hear_client(input),
             DriverInput::Done(process, lane, result) => {
@@ -337,6 +350,23 @@ impl Driver {
     fn follow_endpoint(&mut self) {
         if self.watch.as_ref().is_some_and(|watch| watch.endpoint != self.cluster.present()) {
             self.begin_watch();
+        }
+    }
+
+    fn next_refresh_ms(&self) -> u64 {
+        if self.refresh.is_some() { NEVER } else { self.heard_ms.saturating_add(SILENCE_MS) }
+    }
+
+    /// Requests the present revision after a silence, as a call would: without calls, too, the changes are followed from
+    /// another endpoint when a node hangs or is cut off.
+    fn refresh_when_silent(&mut self) {
+        self.refresh.take_if(|refresh| !matches!(refresh.try_recv(), Err(TryRecvError::Empty)));
+        let now_ms = self.core.clock().now().mono_ms();
+        if now_ms >= self.next_refresh_ms() {
+            self.heard_ms = now_ms;
+            let (done, refresh) = oneshot::channel();
+            self.refresh = Some(refresh);
+            self.core.hear_client(ClientInput::Refresh(done));
         }
     }
 

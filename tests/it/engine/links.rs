@@ -142,6 +142,30 @@ fn servers_use_another_node_when_that_leads_and_miss_no_change() {
 }
 
 #[test]
+fn a_server_without_calls_learns_of_changes_although_its_node_hangs_before_its_lease_is_to_be_renewed() {
+    let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
+    let links = [0, 1].map(|_| Proxy::start(etcd.addrs()[0]));
+    let Some(mut fleet) = Fleet::start_on(etcd.clone(), 0) else { return };
+    let endpoints = links.each_ref().map(|link| format!("http://{}", link.addr())).join(",");
+    fleet.add(Clock::system(), &[("etcd-endpoints", &endpoints)]);
+    fleet.servers[0].client().expect(&[("SET k v", "+OK")]); // it is registered
+    let mut waiting = fleet.servers[0].block("BLPOP list 0");
+    let (mut before_s, mut is_renewed) = (u64::MAX, false);
+    wait_until(|| {
+        let left_s = leases(&etcd).1.unwrap_or(u64::MAX);
+        is_renewed = left_s > before_s;
+        before_s = left_s;
+        is_renewed
+    });
+    [Way::There, Way::Back].into_iter().for_each(|way| links[0].cut(way, Passage::Held));
+    fleet.add(Clock::system(), &[]);
+    fleet.servers[1].client().expect(&[("RPUSH list a", ":1")]);
+    assert_eq!(waiting.reply(), "*2 $4 list $1 a");
+    // Only the changes are followed there: the request to renew the lease has not been given up yet.
+    assert_eq!(links[1].connections(), 1);
+}
+
+#[test]
 fn a_server_without_clients_notices_that_its_lease_has_ended() {
     let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
     let Some(fleet) = Fleet::start_on(etcd.clone(), 1) else { return };

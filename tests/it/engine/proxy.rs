@@ -165,6 +165,11 @@ impl Proxy {
         self.link.change(|state| state.passages[way as usize] = passage);
     }
 
+    /// Returns the number of open connections.
+    pub(super) fn connections(&self) -> usize {
+        self.link.state().connections.iter().filter(|known| known.strong_count() > 0).count()
+    }
+
     /// Returns the number of lost bytes.
     pub(super) fn lost(&self) -> u64 {
         self.link.lost.load(SeqCst)
