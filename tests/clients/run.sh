@@ -59,12 +59,18 @@ install_rust() {
     cargo clippy "${lock[@]}" --all-features --all-targets -- -D warnings
     cargo test "${lock[@]}" --all-features --no-run
 }
-# At the same time: most of it waits for the network.
+# Runs a function beside what runs already: start FUNCTION [ARGUMENT...]
 running=()
-for part in others python node rust; do
-    (set -e; "install_$part") & running+=($!)
-done
-for each in "${running[@]}"; do wait "$each"; done
+start() { (set -e; running=(); "$@") & running+=($!); }
+# Waits for all that was started; fails if one of them has.
+finish() {
+    local each
+    for each in "${running[@]}"; do wait "$each"; done
+    running=()
+}
+
+for part in others python node rust; do start "install_$part"; done # most of it waits for the network
+finish
 export PYTHONDONTWRITEBYTECODE=1
 
 # Starts a number of new servers and runs a program with them: beside COUNT PROGRAM [ARGUMENT...]
@@ -80,30 +86,41 @@ clustered() { "$work/venv/bin/python" "$here/etcd.py" 3 "$work/venv/bin/python" 
 rs() { beside "$1" "$work/rust/debug/keylatch-client-checks"; }
 
 # The packages keylatch-lock, by their own tests: over the newest and the oldest client libraries that they promise.
+# Most of it waits for time, each part with a server of its own.
 helpers() {
-    local part running=()
-    for part in helper_of_{python,python_5,node,node_5,go,java,rust}; do
-        (set -e; "$part") & running+=($!)
-    done
+    local part
+    for part in helper_of_{python,python_5,node,node_5,go,java,rust}; do start "$part"; done
+    finish
     for part in failovers_of_{python,node,go,java,rust}; do
-        (set -e; "$part" sentinel) & running+=($!)
-        (set -e; "$part" etcd) & running+=($!)
+        start "$part" sentinel
+        start "$part" etcd
     done
-    for part in "${running[@]}"; do wait "$part"; done
+    finish
 }
 lock_tests=(-m pytest -q -p no:cacheprovider --rootdir "$lock" "$lock/tests")
+tests_of_python() {
+    local part
+    for part in Threads 'Tasks and not Threads' 'not Threads and not Tasks'; do start every_road "$@" -k "$part"; done
+    finish
+}
 helper_of_python() {
-    every_road "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath= # the installed package
+    tests_of_python "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath= # the installed package
     on_redis "$work/venv/bin/python" "${lock_tests[@]}" -o pythonpath= -k test_the_list_of_all_languages
 }
-helper_of_python_5() { every_road "$work/venv5/bin/python" "${lock_tests[@]}"; }
+helper_of_python_5() { tests_of_python "$work/venv5/bin/python" "${lock_tests[@]}"; }
 # One file after the other, since each empties the server.
 node_tests=(node --test --test-concurrency=1 --test-reporter=dot)
+tests_of_node() {
+    local client
+    for client in 'node-redis, RESP2' 'node-redis, RESP3' ioredis; do start with_client "$client" "$1/lock/test/"; done
+    finish
+}
+with_client() { NODE_CLIENT=$1 every_road "${node_tests[@]}" "$2"; }
 helper_of_node() {
-    every_road "${node_tests[@]}" "$work/node/lock/test/"
+    tests_of_node "$work/node"
     on_redis "${node_tests[@]}" "$work/node/lock/test/conformance.test.js"
 }
-helper_of_node_5() { every_road "${node_tests[@]}" "$work/node5/lock/test/"; }
+helper_of_node_5() { tests_of_node "$work/node5"; }
 # Nothing is downloaded: there are no dependencies.
 go=(env -C "$own_packages/go/lock" GOCACHE="$work/go" GOPROXY=off GOTOOLCHAIN=local timeout 280 go)
 helper_of_go() {
@@ -165,11 +182,9 @@ in_test_mode() { KEYLATCH_TEST_MODE=yes beside 1 "$@"; }
 # Not available here: Redisson, which is Java's, so its locks are replayed; Resque, which is no package of Debian;
 # asynq, for no module of Go can be had; Spring Data.
 applications() {
-    local part running=()
-    for part in jobs_of_python jobs_of_node jobs_of_others sessions_and_rooms limits_and_locks; do
-        (set -e; "$part") & running+=($!)
-    done
-    for part in "${running[@]}"; do wait "$part"; done
+    local part
+    for part in jobs_of_python jobs_of_node jobs_of_others sessions_and_rooms limits_and_locks; do start "$part"; done
+    finish
 }
 jobs_of_python() {
     py 1 jobs.py huey 'huey with priorities' 'taskiq over lists' 'taskiq over streams' APScheduler saq dramatiq \
@@ -207,13 +222,11 @@ clients() {
 # redis-server 7.0: LOCK.* (contenders.py, locks_page.py, refused.py, the helpers), and CLIENT MAINT_NOTIFICATIONS (drain.*),
 # which redis-py and node-redis ask for on connecting and do without.
 profiles() {
-    local profile part running=()
+    local profile part
     for profile in redis-7.2 redis-8.4; do
-        for part in tools_and_clients some_applications; do
-            (set -e; under "$profile" "$part") & running+=($!)
-        done
+        for part in tools_and_clients some_applications; do start under "$profile" "$part"; done
     done
-    for part in "${running[@]}"; do wait "$part"; done
+    finish
 }
 under() { KEYLATCH_PROFILE=$1 "${@:2}" 2>&1 | sed -u "s/^/$1: /"; }
 tools_and_clients() {

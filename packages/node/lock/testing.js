@@ -12,12 +12,16 @@ export const PATIENCE_MS = 60_000;
 const [host, port] = (process.env.KEYLATCH_SERVERS ?? 'localhost:6379').split(' ')[0].split(':');
 export const url = `redis://${host}:${port}`;
 
-/** Connects each of the clients that the helper works with. */
-export const connect = {
+const clients = {
   'node-redis, RESP2': (to = url) => createClient({ url: to, RESP: 2 }).on('error', () => {}).connect(),
   'node-redis, RESP3': (to = url) => createClient({ url: to, RESP: 3 }).on('error', () => {}).connect(),
   ioredis: async (to = url) => new Redis(to),
 };
+const named = process.env.NODE_CLIENT;
+assert.ok(named === undefined || named in clients, `there is no client ${named}`);
+
+/** Connects each of the clients that the helper works with, or only the one that NODE_CLIENT names. */
+export const connect = named === undefined ? clients : { [named]: clients[named] };
 
 export const hasFailovers = 'KEYLATCH_FAILOVER' in process.env;
 export const isOnEtcd = hasFailovers && !('SENTINELS' in process.env);
