@@ -26,8 +26,8 @@ const UNTIL_TOLD: &str = "echo ready; read _; exit 3";
 /// Script that runs until a signal ends it; the shell does not report what ends its programs.
 const FOREVER: &str = "echo ready; exec 2>/dev/null; while :; do sleep 0.01; done";
 
-/// Option of `env` that resets the signals that a shell ignores for a job in the background.
-const DEFAULT_SIGNALS: &str = "--default-signal=INT,QUIT,HUP";
+/// Option of `env` that resets the signals that shells ignore for jobs in the background, and `perf record` for all.
+const DEFAULT_SIGNALS: &str = "--default-signal=INT,QUIT,HUP,USR2";
 
 /// Returns the options for a server.
 fn at(server: &TestServer) -> [String; 2] {
