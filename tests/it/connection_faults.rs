@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use keylatch::Clock;
 
-use crate::harness::{Client, TestServer, wait_until};
+use crate::harness::{Client, PATIENCE, TestServer, wait_until};
 
 fn start() -> (TestServer, Client) {
     let server = TestServer::start_on(Clock::system(), &[("test-mode", "yes")]);
@@ -24,9 +24,11 @@ fn subscriber(server: &TestServer, name: &str) -> Client {
 fn a_connection_is_reset_refused_with_an_error_or_not_answered() {
     let (server, mut control) = start();
     let mut before = server.client();
+    before.expect(&[("PING", "+PONG")]); // the server has accepted it, too
     control.expect(&[("TEST.FAULT ADD CONNECT DROP COUNT 2", ":1")]);
     for _ in 0..2 {
         let mut refused = TcpStream::connect(server.addr()).expect("the system accepts it");
+        refused.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let error = refused.read(&mut [0; 1]).expect_err("nothing comes");
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     }
