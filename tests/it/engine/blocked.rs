@@ -32,10 +32,14 @@ fn a_group_has_no_more_calls_made_than_a_stream_has_entries_for_it() {
     let Some(fleet) = Fleet::start(2) else { return };
     let [mut one, mut other] = fleet.two_clients();
     one.expect(&[("XGROUP CREATE s g $ MKSTREAM", "+OK"), ("XGROUP CREATE s h $", "+OK")]);
-    let call = |group: &str, at: usize| format!("XREADGROUP GROUP {group} c{at} COUNT 1 BLOCK 0 STREAMS s >");
-    let mut of_g: Vec<Client> = (0..BLOCKED).map(|at| fleet.servers[0].block(&call("g", at))).collect();
-    let mut of_h: Vec<Client> = (0..BLOCKED).map(|at| fleet.servers[0].block(&call("h", at))).collect();
-    one.expect(&[("XLEN s", ":0")]); // by now all of them are in the queue
+    let mut block = |group: &str, at: usize| {
+        let call = format!("XREADGROUP GROUP {group} c{at} COUNT 1 BLOCK 0 STREAMS s >");
+        let client = fleet.servers[0].block(&call);
+        one.expect(&[("XLEN s", ":0")]); // by now it is in the queue; each creates a consumer first, and might change places
+        client
+    };
+    let mut of_g: Vec<Client> = (0..BLOCKED).map(|at| block("g", at)).collect();
+    let mut of_h: Vec<Client> = (0..BLOCKED).map(|at| block("h", at)).collect();
     let before: u64 = engine_info(&mut one, "engine_calls").parse().expect("a number");
     for words in ["MULTI", "XADD s 1-1 f a", "XADD s 1-2 f b", "EXEC"] {
         other.call(words);
