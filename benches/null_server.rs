@@ -1,7 +1,7 @@
 //! A server that replies `+OK` to every request: the limit of this runtime and this codec.
 //!
 //! ```text
-//! cargo run --release --example null_server -- PORT
+//! cargo run --release --example null_server -- ADDRESS:PORT
 //! ```
 //!
 //! It stores nothing and looks nothing up. `benches/versus` compares it with keylatch, so that the distance to the
@@ -21,9 +21,9 @@ use tokio::net::TcpStream;
 const READ_LEN: usize = 16 * 1024;
 
 fn main() {
-    let port: u16 = std::env::args().nth(1).expect("usage: null_server PORT").parse().unwrap();
+    let addr = std::env::args().nth(1).expect("usage: null_server ADDRESS:PORT");
     let workers = worker::start(0).unwrap();
-    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let listener = TcpListener::bind(addr).unwrap();
     for (client, worker) in listener.incoming().zip(workers.iter().cycle()) {
         let client = client.unwrap();
         client.set_nodelay(true).unwrap();

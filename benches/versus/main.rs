@@ -13,6 +13,8 @@
 //! measured commits into `benches/RECORD.md`. A full run takes about 45 minutes. `--quick` takes about 5, and writes
 //! below `target/versus` instead, so that rough figures never replace measured ones.
 //!
+//! Section `wire` needs root and iproute2, and is left out of a run without them.
+//!
 //! `load` is our generator of requests and `redis_benchmark` the other one, `measure` reads the kernel's accounting,
 //! `workload` defines the requests; each file in `sections` is a table or a plot, `goals` judges.
 
@@ -34,9 +36,11 @@ mod replies;
 mod report;
 mod sections;
 mod server;
+mod wire;
 mod workload;
 
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread;
@@ -45,7 +49,8 @@ use std::time::{Duration, Instant};
 use figures::Figures;
 use plot::Plot;
 use sections::{SECTIONS, Section};
-use server::{Kind, Peer, Server};
+use server::{Kind, Peer, Protocol, Server};
+use wire::Wire;
 
 /// Result with an error for the user who runs the benchmark.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -64,6 +69,8 @@ struct Effort {
 /// Context of every section.
 struct Context {
     peers: Vec<Peer>,
+    /// Cores of the machine, also while this process is pinned to one of them.
+    cores: NonZero<usize>,
     effort: Effort,
     figures: Figures,
     /// Path of `benches/RECORD.md`, or of a copy of it.
@@ -148,12 +155,18 @@ impl Context {
         fs::create_dir_all(&plots)?;
         let peers = Peer::find_all()?;
         let figures = Figures::read(&plots.join("figures.tsv"), source(root, &peers));
-        Ok(Context { peers, effort, figures, document, plots })
+        Ok(Context { peers, cores: thread::available_parallelism()?, effort, figures, document, plots })
     }
 
     /// Starts the servers of a section that this machine has.
     fn start(&self, is_wanted: impl Fn(Kind) -> bool) -> Result<Vec<Server>> {
         self.peers.iter().filter(|peer| is_wanted(peer.kind)).map(Peer::start).collect()
+    }
+
+    /// Starts the servers that speak RESP at the other end of a wire.
+    fn start_across(&self, wire: &Wire) -> Result<Vec<Server>> {
+        let peers = self.peers.iter().filter(|peer| peer.kind.protocol() == Protocol::Resp);
+        peers.map(|peer| peer.start_across(wire)).collect()
     }
 
     /// Measures newly started servers, one after the other, so that they share no state.
@@ -177,7 +190,7 @@ impl Context {
     fn publish(&self, name: &str, how: &str, table: &str) -> Result<()> {
         let versions: Vec<String> =
             self.peers.iter().filter(|peer| !peer.version.is_empty()).map(Peer::shown).collect();
-        let cores = thread::available_parallelism()?;
+        let cores = self.cores;
         let quick = if self.effort.is_quick { "quick and rough; " } else { "" };
         let head = format!("{name} ({quick}{cores} cores; {}): {how}", versions.join(", "));
         println!("\n{}\n\n{table}", report::wrapped(&head));

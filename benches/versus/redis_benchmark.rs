@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::Result;
-use crate::measure::{Sample, cpu_us};
+use crate::measure::Sample;
 use crate::server::Server;
 use crate::workload::Workload;
 
@@ -28,11 +28,12 @@ pub fn load_among(server: &Server, workload: &Workload, depth: usize, requests: 
     let words = [("{key}", "key"), ("{counter}", "ctr"), ("{missing}", "mis")];
     let words = words.into_iter().fold(workload.steps[0].replace("{value}", "xxx"), with_key);
     let mut command = Command::new("redis-benchmark");
-    command.args(["-h", "127.0.0.1", "-p", &server.addr.port().to_string(), "-n", &requests.to_string()]);
+    let (host, port) = (server.addr.ip().to_string(), server.addr.port().to_string());
+    command.args(["-h", &host, "-p", &port, "-n", &requests.to_string()]);
     command.args(["-P", &depth.to_string(), "-c", &CLIENTS.to_string(), "-r", &keys.to_string(), "--csv"]);
-    let cpu = cpu_us(server.pid())?;
+    let cpu = server.cpu_us()?;
     let output = command.args(words.split(' ')).output().map_err(|error| format!("redis-benchmark: {error}"))?;
-    let cpu_us = (cpu_us(server.pid())? - cpu) / requests as f64;
+    let cpu_us = (server.cpu_us()? - cpu) / requests as f64;
     let text = String::from_utf8_lossy(&output.stdout);
     // "test","rps","avg","min","p50","p95","p99","max"; the test may contain commas itself.
     let last = text.lines().last().unwrap_or_default();

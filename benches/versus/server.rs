@@ -12,6 +12,8 @@ use socket2::SockRef;
 use tempfile::TempDir;
 
 use crate::Result;
+use crate::measure::cpu_us;
+use crate::wire::Wire;
 
 /// Maximum time until a server answers for the first time.
 const START_MAX: Duration = Duration::from_secs(20);
@@ -89,16 +91,18 @@ impl Kind {
         }
     }
 
-    /// Returns the options: the server's defaults, except this port of the loopback and no snapshots.
-    fn options(self, port: u16) -> Vec<String> {
-        let port = port.to_string();
+    /// Returns the options: the server's defaults, except this address, to which anybody may connect, and no snapshots.
+    fn options(self, addr: SocketAddr) -> Vec<String> {
+        let (host, port, addr) = (addr.ip().to_string(), addr.port().to_string(), addr.to_string());
         let options: &[&str] = match self {
-            Kind::Keylatch | Kind::Earlier => &["--port", &port, "--bind", "127.0.0.1"],
-            Kind::Redis | Kind::Valkey => &["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
-            Kind::Null => &[&port],
-            Kind::Pogocache => &["-h", "127.0.0.1", "-p", &port],
+            Kind::Keylatch | Kind::Earlier => &["--port", &port, "--bind", &host, "--protected-mode", "no"],
+            Kind::Redis | Kind::Valkey => {
+                &["--port", &port, "--bind", &host, "--protected-mode", "no", "--save", "", "--appendonly", "no"]
+            }
+            Kind::Null => &[&addr],
+            Kind::Pogocache => &["-h", &host, "-p", &port],
             // It does not start as root without a user to switch to; for other users the option has no effect.
-            Kind::Memcached => &["-l", "127.0.0.1", "-p", &port, "-u", "root"],
+            Kind::Memcached => &["-l", &host, "-p", &port, "-u", "root"],
         };
         options.iter().map(|&option| option.to_owned()).collect()
     }
@@ -153,16 +157,28 @@ impl Peer {
     /// # Errors
     /// The errors of [`Peer::start`].
     pub fn start_with(&self, options: &[&str]) -> Result<Server> {
+        self.start_by(Command::new(&self.program), Ipv4Addr::LOCALHOST, options, Vec::new())
+    }
+
+    /// Starts the server at the other end of a wire.
+    ///
+    /// # Errors
+    /// The errors of [`Peer::start`].
+    pub fn start_across(&self, wire: &Wire) -> Result<Server> {
+        self.start_by(wire.command(&self.program), Wire::SERVER, &[], wire.receivers.clone())
+    }
+
+    fn start_by(&self, mut command: Command, host: Ipv4Addr, options: &[&str], receivers: Vec<u32>) -> Result<Server> {
         let name = self.kind.name();
         let directory = tempfile::tempdir()?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let mut command = Command::new(&self.program);
-        command.args(self.kind.options(port)).args(options).current_dir(directory.path());
+        let addr = SocketAddr::from((host, port));
+        command.args(self.kind.options(addr)).args(options).current_dir(directory.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let started = Instant::now();
         let process = command.spawn().map_err(|error| format!("{}: {error}", self.program.display()))?;
-        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut server = Server { kind: self.kind, addr, start: Duration::ZERO, process, _directory: directory };
+        let mut server =
+            Server { kind: self.kind, addr, start: Duration::ZERO, receivers, process, _directory: directory };
         while !server.answers() {
             if let Some(status) = server.process.try_wait()? {
                 return Err(format!("{name} ended while it started: {status}").into());
@@ -183,6 +199,8 @@ pub struct Server {
     pub addr: SocketAddr,
     /// Time from the server's start to its first answer.
     pub start: Duration,
+    /// Threads of the kernel that receive the server's packets, if the CPU time of these can be told.
+    receivers: Vec<u32>,
     process: Child,
     /// Working directory, removed after the server.
     _directory: TempDir,
@@ -191,6 +209,15 @@ pub struct Server {
 impl Server {
     pub fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// Returns the CPU time used so far by the server, and by the kernel for the packets that it receives, in
+    /// microseconds. On the loopback the latter is a part of the sender's.
+    ///
+    /// # Errors
+    /// An error when the server has ended.
+    pub fn cpu_us(&self) -> Result<f64> {
+        self.receivers.iter().try_fold(cpu_us(self.pid())?, |sum, &thread| Ok(sum + cpu_us(thread)?))
     }
 
     /// Opens a connection with Nagle's algorithm disabled.

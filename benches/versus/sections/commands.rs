@@ -9,7 +9,7 @@ use crate::workload::{COMMANDS, SET, Workload};
 use crate::{Context, Result};
 
 /// Length of values here, equal to redis-benchmark's.
-const VALUE_LEN: usize = 3;
+pub const VALUE_LEN: usize = 3;
 
 /// Workload of a row; workloads of the same name and depth differ in `test`.
 pub struct Row<'a> {
@@ -36,14 +36,10 @@ pub fn own(context: &mut Context, section: &str) -> Result<()> {
         context.effort.rounds,
         window.as_millis()
     );
-    table(
-        context,
-        section,
-        &how,
-        |_| true,
-        &command_rows(),
-        |server, spec| Ok(Load::closed(server, spec)?.measure(warm_up, window)?.sample()),
-    )
+    let servers = context.start(|_| true)?;
+    table(context, section, &how, &servers, &command_rows(), |server, spec| {
+        Ok(Load::closed(server, spec)?.measure(warm_up, window)?.sample())
+    })
 }
 
 pub fn redis_benchmark(context: &mut Context, section: &str) -> Result<()> {
@@ -53,8 +49,8 @@ pub fn redis_benchmark(context: &mut Context, section: &str) -> Result<()> {
          {} interleaved rounds. memcached does not speak its language.",
         context.effort.rounds
     );
-    let is_wanted = |kind: Kind| kind.protocol() == Protocol::Resp;
-    table(context, section, &how, is_wanted, &command_rows(), |server, Spec { workload, depth, .. }| {
+    let servers = context.start(|kind| kind.protocol() == Protocol::Resp)?;
+    table(context, section, &how, &servers, &command_rows(), |server, Spec { workload, depth, .. }| {
         // Most readings take about a second; requests with ten keys are fewer.
         let requests = 50_000 * depth.min(12) / share / workload.keys.min(4);
         redis_benchmark::load(server, workload, depth, requests)
@@ -120,20 +116,19 @@ pub fn earlier(context: &mut Context, section: &str) -> Result<()> {
 /// Measures rows on servers in turn, records their figures and prints their table.
 ///
 /// # Errors
-/// An error when a server cannot be started, and the errors of `measure`.
+/// The errors of `measure`.
 pub fn table(
     context: &mut Context,
     section: &str,
     how: &str,
-    is_wanted: impl Fn(Kind) -> bool,
+    servers: &[Server],
     tests: &[Row<'_>],
     mut measure: impl FnMut(&Server, Spec<'_>) -> Result<Sample>,
 ) -> Result<()> {
-    let servers = context.start(is_wanted)?;
     let mut head =
         vec!["test", "P", "server", "req/s", "x redis", "CPU us/req", "x redis", "x null", "p50 ms", "p99 ms"];
     // redis-benchmark does not report it.
-    head.extend((section != "redis-benchmark").then_some("p99.9 ms"));
+    head.extend((!matches!(section, "redis-benchmark" | "wire")).then_some("p99.9 ms"));
     let mut table = Table::new(&head);
     context.figures.forget(section);
     for &Row { ref test, spec } in tests {

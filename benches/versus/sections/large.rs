@@ -54,7 +54,8 @@ pub fn run(context: &mut Context, section: &str) -> Result<()> {
     );
     // memcached would keep only a part.
     let is_wanted = |kind: Kind| kind.is_store() || kind == Kind::Null;
-    table(context, section, &how, is_wanted, &rows, |server, spec| {
+    let servers = context.start(is_wanted)?;
+    table(context, section, &how, &servers, &rows, |server, spec| {
         let windows = if spec.value_len < LARGE_MIN { 1 } else { LARGE_WINDOWS };
         Ok(Load::closed(server, spec)?.measure(warm_up, window * windows)?.sample())
     })?;

@@ -12,6 +12,7 @@ mod large;
 mod latency;
 mod libraries;
 mod locks;
+mod wire;
 mod workers;
 
 use std::thread;
@@ -47,6 +48,11 @@ pub const SECTIONS: &[Section] = &[
         name: "earlier",
         about: "this build beside the one that `KEYLATCH_EARLIER` names",
         run: commands::earlier,
+    },
+    Section {
+        name: "wire",
+        about: "`redis-benchmark` across a wire: two network namespaces joined by veth, CPU with the receiving softirqs",
+        run: wire::run,
     },
     Section { name: "depth", about: "CPU time by pipeline depth", run: curves::depth },
     Section { name: "keys", about: "CPU time by the number of keys", run: keys::cost },
