@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keylatch::Clock;
 
 use crate::engine::etcd::Etcd;
-use crate::engine::locks::{linked_fleet, linked_fleet_with};
+use crate::engine::locks::linked_fleet_with;
 use crate::engine::proxy::{Passage, Proxy, Way};
 use crate::engine::{Fleet, engine_info};
 use crate::harness::{Client, encode, wait_until};
@@ -33,7 +33,7 @@ fn send_in_order(fleet: &Fleet, admin: &mut Client, requests: &[Vec<String>]) ->
 #[test]
 fn calls_that_wait_together_share_a_transaction_and_one_that_fails_takes_no_other_along() {
     let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
-    let Some((fleet, links)) = linked_fleet(&etcd) else { return };
+    let Some((fleet, links)) = linked_fleet_with(&etcd, Clock::manual()) else { return };
     let mut admin = fleet.servers[0].client();
     admin.expect(&[("SET lost v", "+OK"), ("CONFIG SET etcd-value-max 10kb", "+OK")]);
     let mut requests: Vec<Vec<String>> = (0..IN_FLIGHT).map(|at| words(&format!("SET first{at} v"))).collect();
@@ -96,7 +96,7 @@ fn scripts_that_were_quick_before_share_a_transaction_and_have_their_own_keys_on
 fn a_script_that_takes_long_although_it_was_quick_before_takes_no_other_call_along() {
     const SCRIPT: &str = "while ARGV[1] == 'long' do end return redis.call('incr', KEYS[1])";
     let Some(etcd) = Etcd::start(1).map(Arc::new) else { return };
-    let Some((fleet, links)) = linked_fleet(&etcd) else { return };
+    let Some((fleet, links)) = linked_fleet_with(&etcd, Clock::manual()) else { return };
     let mut admin = fleet.servers[0].client();
     admin.call("CONFIG SET busy-reply-threshold 100");
     for run in 1..=20 {
