@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Runs the clients and lock libraries of other languages against a server: run.sh PATH-TO-KEYLATCH
+# Runs the clients and lock libraries of other languages against a server: run.sh PATH-TO-KEYLATCH | --install
 #
+# With --install it only installs and builds what they need, for which no server has to be there yet.
 # Everything that is written goes to target/clients. Needs python3 (3.11) with venv, node 20, npm, cargo, a
 # C compiler, perl, and etcd in PATH (tests/etcd/install.sh); what else is needed is installed by apt-get. The helpers for
 # Go and Java are tested where `go` (1.19) and `javac` (17) are, from golang-go and default-jdk-headless; elsewhere it is
 # said that they are not, and with KEYLATCH_REQUIRE_GO or KEYLATCH_REQUIRE_JAVA that is a failure.
 set -euo pipefail
 
-binary=$(realpath "${1:?usage: run.sh PATH-TO-KEYLATCH}")
+: "${1:?usage: run.sh PATH-TO-KEYLATCH | --install}"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(realpath -m "$here/../../target/clients")
 own_packages=$(realpath "$here/../../packages")
@@ -71,6 +72,8 @@ finish() {
 
 for part in others python node rust; do start "install_$part"; done # most of it waits for the network
 finish
+[ "$1" != --install ] || exit 0
+binary=$(realpath "$1")
 export PYTHONDONTWRITEBYTECODE=1
 
 # Starts a number of new servers and runs a program with them: beside COUNT PROGRAM [ARGUMENT...]
@@ -248,39 +251,62 @@ some_applications() {
     js 1 sessions_and_rooms.mjs connect-redis 'socket.io redis adapter, ioredis' 'socket.io streams adapter, node-redis'
 }
 
-py 1 tools.py
-clients
-# Every server takes its settings from the environment too.
-KEYLATCH_METRICS_PORT=$(free_port) py 1 metrics.py
-KEYLATCH_METRICS_PORT=$(free_port) py 1 page.py
-"$work/venv/bin/python" -m pytest -q -p no:cacheprovider --redis-exec="$binary" "$here/with_pytest_redis.py"
-py 1 run_seed_lock.py
-py 1 contenders.py
-py 1 locks.py 'redis-py Lock' 'redis-py asyncio Lock' 'django-redis lock' python-redis-lock 'ShedLock, replayed' \
-    'redislock, replayed' 'Laravel lock, replayed' 'Laravel funnel, replayed'
-js 1 locks.mjs 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semaphore Mutex'
-rs 1
-for library in redlock-py 'pottery Redlock' 'redsync, replayed'; do py 5 locks.py "$library"; done
-for library in 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semaphore RedlockMutex'; do
-    js 5 locks.mjs "$library"
-done
-rs 5
-for client in 'redis-py Sentinel' 'redis-py asyncio Sentinel'; do
-    watched "$work/venv/bin/python" "$here/failover.py" "$client"
-done
-watched node "$work/node/failover.mjs" 'ioredis Sentinel'
-"$work/venv/bin/python" "$here/drain.py" "$binary"
-node "$work/node/drain.mjs" "$binary"
-clustered "$work/venv/bin/python" "$here/run_seed_lock.py" --sections 50
-clustered "$work/venv/bin/python" "$here/locks.py" 'redis-py Lock' 'redis-py asyncio Lock' 'django-redis lock' \
-    redlock-py 'pottery Redlock'
-clustered "$work/venv/bin/python" "$here/contenders.py" --sections 20
-KEYLATCH_CLUSTER_ENABLED=yes py 1 clusters.py
-KEYLATCH_CLUSTER_ENABLED=yes clustered "$work/venv/bin/python" "$here/clusters.py"
-KEYLATCH_CLUSTER_ENABLED=yes js 1 clusters.mjs
-py 1 locks_page.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
-KEYLATCH_TEST_MODE=yes py 1 refused.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
+# The server's own pages and files, and the clients of one server.
+one_server() {
+    py 1 tools.py
+    clients
+    # Every server takes its settings from the environment too.
+    KEYLATCH_METRICS_PORT=$(free_port) py 1 metrics.py
+    KEYLATCH_METRICS_PORT=$(free_port) py 1 page.py
+    "$work/venv/bin/python" -m pytest -q -p no:cacheprovider --redis-exec="$binary" "$here/with_pytest_redis.py"
+    rs 1
+}
+locks_on_one_server() {
+    py 1 run_seed_lock.py
+    py 1 contenders.py
+    py 1 locks.py 'redis-py Lock' 'redis-py asyncio Lock' 'django-redis lock' python-redis-lock 'ShedLock, replayed' \
+        'redislock, replayed' 'Laravel lock, replayed' 'Laravel funnel, replayed'
+    js 1 locks.mjs 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semaphore Mutex'
+}
+locks_on_five_servers() {
+    local library
+    for library in redlock-py 'pottery Redlock' 'redsync, replayed'; do py 5 locks.py "$library"; done
+    for library in 'node-redlock, ioredis' 'node-redlock, node-redis' 'redis-semaphore RedlockMutex'; do
+        js 5 locks.mjs "$library"
+    done
+    rs 5
+}
+other_primaries() {
+    local client
+    for client in 'redis-py Sentinel' 'redis-py asyncio Sentinel'; do
+        watched "$work/venv/bin/python" "$here/failover.py" "$client"
+    done
+    watched node "$work/node/failover.mjs" 'ioredis Sentinel'
+    "$work/venv/bin/python" "$here/drain.py" "$binary"
+    node "$work/node/drain.mjs" "$binary"
+}
+locks_on_etcd() {
+    clustered "$work/venv/bin/python" "$here/run_seed_lock.py" --sections 50
+    clustered "$work/venv/bin/python" "$here/locks.py" 'redis-py Lock' 'redis-py asyncio Lock' 'django-redis lock' \
+        redlock-py 'pottery Redlock'
+    clustered "$work/venv/bin/python" "$here/contenders.py" --sections 20
+}
+cluster_clients() {
+    export KEYLATCH_CLUSTER_ENABLED=yes
+    py 1 clusters.py
+    clustered "$work/venv/bin/python" "$here/clusters.py"
+    js 1 clusters.mjs
+}
+pages() {
+    py 1 locks_page.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
+    KEYLATCH_TEST_MODE=yes py 1 refused.py "$work/node" "$here/rust/Cargo.toml" "$work/rust"
+}
+
+# Most of it waits for time, each part with servers of its own.
+for part in one_server locks_on_{one_server,five_servers,etcd} other_primaries cluster_clients pages; do start "$part"; done
+finish
 helpers
-applications
-profiles
+start applications
+start profiles
+finish
 echo 'clients: all well, and every server stopped with status 0'
